@@ -12,7 +12,7 @@ from bayes_risk._core.validate import RANGES
 from bayes_risk.app.study import known_keys
 from bayes_risk.app.study.keys import Section
 from bayes_risk.app.study.sections import GRID, INTRUDER, CandidateSection, PopulationSection
-from bayes_risk.app.study.signatures import ModelSection, members, part_of, section_of, ways_of
+from bayes_risk.app.study.signatures import ModelSection, members, model_section, part_of, ways_of
 from bayes_risk.app.study.study import Study
 from bayes_risk.intruder.priors import Interval
 
@@ -33,7 +33,7 @@ SECTIONS: dict[str, Any] = {
 TABLES: dict[str, type[Section]] = {
     "study": Study,
     **SECTIONS,
-    **{f"model.{kind}": section_of(kind) for kind in models.BUILT_IN},
+    **{f"model.{kind}": model_section(kind) for kind in models.BUILT_IN},
     "model.prior": part_of(models.RegressionPrior),
     "attribute.guesses": GRID,
     "attribute.prior": part_of(Interval),
@@ -62,7 +62,7 @@ def fields(section: type[Section]) -> dict[str, Any]:
     if issubclass(section, ModelSection) and section is not ModelSection:
         kind = section.__name__.removesuffix("Section")
         for way in ways_of(kind):
-            found = section_of(kind, way).model_fields | found
+            found = model_section(kind, way).model_fields | found
     return {key: found[key] for key in dict.fromkeys([*section.model_fields, *found])}
 
 

@@ -30,7 +30,7 @@ def bytes_of(given: str | int) -> int:
     return int(size)
 
 
-def in_words(size: float) -> str:
+def bytes_in_words(size: float) -> str:
     """Bytes in MiB or GiB, two or three digits."""
     if size >= 2**30:
         return f"{size / 2**30:.1f} GiB"
@@ -83,8 +83,9 @@ def check_memory() -> None:
     if taken > guard.ceiling:
         where = f" in stage {guard.stage!r}" if guard.stage else ""
         raise MemoryCeilingError(
-            f"the run took {in_words(taken)}{where}, and max_memory is {in_words(guard.ceiling)}; "
-            "raise max_memory, give fewer workers, audit fewer targets, or use fewer guesses"
+            f"the run took {bytes_in_words(taken)}{where}, and max_memory is "
+            f"{bytes_in_words(guard.ceiling)}; raise max_memory, give fewer workers, audit fewer "
+            "targets, or use fewer guesses"
         )
 
 

@@ -22,7 +22,7 @@ LEAST_TAIL = 5
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def smooth(rows, cutoffs, khat):
+def smooth_tails(rows, cutoffs, khat):
     """Smooth each row of log weights above its cutoff in place; k-hats, infinite where not."""
     for u in range(len(rows)):
         row = rows[u]
@@ -31,7 +31,7 @@ def smooth(rows, cutoffs, khat):
         khat[u] = np.inf
         if len(where) >= LEAST_TAIL:
             where = where[np.argsort(row[where])]
-            k, sigma = fitted(np.expm1(row[where] - cutoff))
+            k, sigma = pareto_fit(np.expm1(row[where] - cutoff))
             khat[u] = k
             if math.isfinite(k):
                 replace(row, where, cutoff, k, sigma)
@@ -48,7 +48,7 @@ def replace(row, where, cutoff, k, sigma):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def fitted(x):
+def pareto_fit(x):
     """Index and scale of the generalised Pareto distribution of excesses in order."""
     b, weight = grid(x)
     middle = (b * weight).sum()

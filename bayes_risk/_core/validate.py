@@ -90,7 +90,7 @@ def whole_number(name: Argument, value: Any, least: int | None = None) -> int:
     return found
 
 
-def number(name: Argument, value: Any, right: str = "a number") -> Any:
+def real_number(name: Argument, value: Any, right: str = "a number") -> Any:
     """Return `value` if it is a number, of any size."""
     if not is_number(value):
         raise InputError(name, value, f"is not a number; give {right}")
@@ -99,7 +99,7 @@ def number(name: Argument, value: Any, right: str = "a number") -> Any:
 
 def positive(name: Argument, value: Any) -> float:
     """Return `value` as a finite float above zero."""
-    number(name, value, "a positive number")
+    real_number(name, value, "a positive number")
     try:
         found = float(value)
     except OverflowError:  # a whole number that no float holds
@@ -113,7 +113,7 @@ def in_range(name: str, value: Any) -> float:
     """Return `value` as a float in the range of its name."""
     low, high, above, below = RANGES[name]
     right = RANGES[name].in_words()
-    number(name, value, right)
+    real_number(name, value, right)
     if not low <= value <= high or (above and value == low) or (below and value == high):
         raise InputError(name, value, f"is outside; give {right}")
     return float(value)

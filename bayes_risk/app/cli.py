@@ -487,7 +487,7 @@ def _run(
             bars(stage, done, total)
 
         bars("in all", 0, 1_000)
-        from .run import identify as matched
+        from .run import identify_files as matched
         from .run.runner import estimate, run
 
         shared: Any = {"progress": progress, "n_jobs": jobs}

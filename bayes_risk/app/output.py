@@ -44,7 +44,7 @@ from bayes_risk.release.provenance import written_files
 from bayes_risk.reporting.content import page, replaced, template
 from bayes_risk.reporting.provenance import origin, versions
 from bayes_risk.reporting.redaction import arrays_of, records_table, redact
-from bayes_risk.reporting.sections import parts_of
+from bayes_risk.reporting.sections import result_parts
 
 MANIFEST = "manifest.json"
 
@@ -141,7 +141,7 @@ def workplace(
     folder, store = output.absolute().with_name(f".{output.name}.work"), None
     with _locked(folder, output):
         try:
-            seed = _seed_of(folder, plain(run), random_seed, restart)
+            seed = _seed_of(folder, as_json(run), random_seed, restart)
             store = Store(folder / STEPS)
             yield Workplace(folder, store, seed)
         except BaseException as error:
@@ -276,7 +276,7 @@ def parts_by_name(result: Any) -> dict[str, Any]:
         if hasattr(result, name):
             return {name: getattr(result, name)}
     risks = {"attribute_risk": result.attribute, "identification_risk": result.identification}
-    return {**risks, **parts_of(result), "correspondence": result.correspondence}
+    return {**risks, **result_parts(result), "correspondence": result.correspondence}
 
 
 def of_audit(result: Any) -> dict[str, Any]:
@@ -300,7 +300,7 @@ def of_audit(result: Any) -> dict[str, Any]:
             records = files["records.csv"]
             by = {"by": records.columns[0], "ascending": False, "kind": "stable"}
             files["records.csv"] = records.sort_values(**by)
-    return files | (public(result) if output.redact else {})
+    return files | (redacted_files(result) if output.redact else {})
 
 
 def _kept(risk: Any, evidence: Any) -> xr.Dataset | None:
@@ -436,7 +436,7 @@ def render_study(result: Any, *, command: str = "", record: Mapping[str, Any] | 
     )
 
 
-def public(result: Any) -> dict[str, Any]:
+def redacted_files(result: Any) -> dict[str, Any]:
     """What `redact` leaves of an audit, without settings, seed, hash or labels: two files.
 
     Matches come first: they are what a page can state that says most.
@@ -487,22 +487,22 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 
     Numbers that do not exist are null, infinities the text ``"inf"`` or ``"-inf"``.
     """
-    text = json.dumps(plain(content), indent=2, allow_nan=False) + "\n"
+    text = json.dumps(as_json(content), indent=2, allow_nan=False) + "\n"
     own = partial(os.open, mode=0o600)
     with open(path, "x", encoding="utf-8", opener=own) as file:
         file.write(text)
 
 
-def plain(value: Any) -> Any:
+def as_json(value: Any) -> Any:
     """Turn tables, arrays, paths and mappings into what JSON knows."""
     if isinstance(value, pd.DataFrame):
-        return {str(k): plain(row.to_dict()) for k, row in value.iterrows()}
+        return {str(k): as_json(row.to_dict()) for k, row in value.iterrows()}
     if isinstance(value, Mapping):
-        return {str(k): plain(v) for k, v in value.items()}
+        return {str(k): as_json(v) for k, v in value.items()}
     if isinstance(value, list | tuple | np.ndarray | pd.Index):
-        return [plain(v) for v in value]
+        return [as_json(v) for v in value]
     if isinstance(value, np.generic):
-        return plain(value.item())
+        return as_json(value.item())
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
     return value if value is None or isinstance(value, str | int | float) else str(value)

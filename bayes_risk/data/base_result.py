@@ -99,7 +99,7 @@ def value(column: str = "value", form: Callable[..., str] = number, **how: Any) 
     return lambda row: form(float(row[column]), **how)
 
 
-def count(column: str = "value") -> Form:
+def count_column(column: str = "value") -> Form:
     """A column of counts; a dash where there is none."""
     return lambda row: NONE if pd.isna(row[column]) else number(int(row[column]))
 
@@ -129,7 +129,7 @@ def some(number_of: float) -> str:
     return number(float(number_of), 0 if float(number_of).is_integer() else 1)
 
 
-def measures(
+def measure_table(
     summary: pd.DataFrame,
     known: Measures,
     heads: Sequence[str] = HEADS,
@@ -223,7 +223,9 @@ class Result(Shown, ABC):
         return {"sentence": self.sentence(), "measures": self.summary(), "assumptions": known}
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}\n{self._head()}\n\n{as_text(self.summary(), self.MOST_ROWS)}"
+        return (
+            f"{type(self).__name__}\n{self._head()}\n\n{table_text(self.summary(), self.MOST_ROWS)}"
+        )
 
     def _repr_html_(self) -> str:
         table = self.screen() or of_summary(self)
@@ -339,7 +341,7 @@ def storable(index: pd.Index) -> npt.NDArray[Any]:
     return values if values.dtype.kind in "iufb" else np.array([str(v) for v in index], dtype=str)
 
 
-def as_text(table: pd.DataFrame, most: int = 1000) -> str:
+def table_text(table: pd.DataFrame, most: int = 1000) -> str:
     """Numbers to four digits, of long tables the ends."""
     if len(table) > most:
         table = pd.concat([table.iloc[: most - 3], table.iloc[-2:]])

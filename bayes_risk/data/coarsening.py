@@ -64,13 +64,13 @@ def proposed(column: pd.Series, keep: Sequence[float] = (), alone: float = 0.01)
         top = float(np.ceil(most / unit) * unit)
         coarse = coarsened(numbers, unit, most=top)
         if share_alone(coarse) <= alone and coarse.nunique() <= MOST_DISTINCT:
-            cut = {"most": plain(top)} if top < numbers.max() else {}
-            kept = {"keep": [plain(k) for k in keep]} if keep else {}
-            return {"unit": plain(unit), **cut, **kept}
+            cut = {"most": without_point(top)} if top < numbers.max() else {}
+            kept = {"keep": [without_point(k) for k in keep]} if keep else {}
+            return {"unit": without_point(unit), **cut, **kept}
     return {}
 
 
-def plain(x: float) -> float:
+def without_point(x: float) -> float:
     """A whole number without its point, as it is written."""
     return int(x) if float(x).is_integer() else x
 
@@ -126,7 +126,7 @@ def coarser_keys(
             if (share := share_unique(table)) <= limit:
                 break
         if found:
-            yield name, {"unit": plain(found)}, share
+            yield name, {"unit": without_point(found)}, share
     while share > limit and table.shape[1] > 1:
         rest: dict[str, float] = {
             str(name): share_unique(table.drop(columns=name)) for name in table

@@ -21,8 +21,18 @@ from scipy.special import bdtrc, gammaln
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 
-from .precision import CHANCE, EXACT, SAME, WHOLE, common_grid, grids_of, joined, snapped, units_of
-from .spelling import Values, missing_words, respelled, values_of
+from .precision import (
+    CHANCE,
+    EXACT,
+    SAME,
+    WHOLE,
+    common_grid,
+    grids_of,
+    numbered_values,
+    snapped,
+    units_of,
+)
+from .spelling import Values, missing_words, respelled, spelled_values
 from .variables import within_range
 
 FEW_LEVELS = 100  # of a category
@@ -102,7 +112,7 @@ def _read(
             continue
         where, distinct = pd.factorize(column)
         count = np.bincount(where + 1, None if times is None else times[l], len(distinct) + 1)
-        values = values_of(distinct)
+        values = spelled_values(distinct)
         held, original = values.held, found.get(id(columns[0]))
         if original is None:
             first = values
@@ -167,7 +177,7 @@ def _levels(
                 grid = next(t for t, h in enumerate(stored) if h.dtype == float), "double precision"
         every = np.concatenate(known)
         distinct, first = pd.factorize(every)
-        rank = joined(np.asarray(first))[distinct]
+        rank = numbered_values(np.asarray(first))[distinct]
         code, of = pd.factorize(rank)
         numbers = np.append(np.nan, np.zeros(len(of)))
         numbers[1 + code[::-1]] = every[::-1].astype(np.float64)  # that of the first table

@@ -36,7 +36,7 @@ FORMAT = 1  # another number: other fields, which this version cannot read
 # --- values of pandas ---------------------------------------------------------------------------
 
 
-def parts_of(value: Any) -> tuple[str, Any] | None:
+def layout_of(value: Any) -> tuple[str, Any] | None:
     """Kind and content of what is no array, number, text or dataclass of ours."""
     if holds_draws(value):
         names = group_names(value)
@@ -143,7 +143,7 @@ def kept(value: Any) -> xr.Dataset:
         A part that no file can hold: functions, distributions, values of other packages.
     """
     try:
-        arrays = packed(value, parts_of)
+        arrays = packed(value, layout_of)
     except TypeError:
         raise InputError(
             "the result or fit cannot be written to a file: its prior is a function or a "

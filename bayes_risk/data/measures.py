@@ -374,7 +374,7 @@ UTILITIES = tuple(UTILITY)
 RISKS = tuple(name for name in MEASURES if name not in UTILITY)
 
 
-def in_words(name: str) -> str:
+def measure_in_words(name: str) -> str:
     """A measure by its row, in words; of context measures with their target: ``disco (job)``."""
     if name in MEASURES:
         return MEASURES[name].words

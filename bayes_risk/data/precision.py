@@ -204,7 +204,7 @@ def _shared(
     return (float(np.mean(shares)), float(np.mean(alike))) if shares else (1.0, 1.0)
 
 
-def joined(values: Numbers) -> npt.NDArray[np.int64]:
+def numbered_values(values: Numbers) -> npt.NDArray[np.int64]:
     """Number of each distinct value, the same within `SAME` unless both are whole."""
     order = np.argsort(values)
     new = np.ones(len(values), dtype=np.int64)

@@ -28,7 +28,7 @@ NUMBERS = "biufmM"  # kinds of arrays that are sent as their bytes
 TIMES = {kind.__name__: kind for kind in (dt.datetime, dt.date, dt.time)}
 
 
-def packed(value: Any) -> list[Any]:
+def message_parts(value: Any) -> list[Any]:
     """Parts of a message: sizes, JSON, and the bytes of arrays."""
     blobs: list[Any] = []
     head = json.dumps(_plain(value, blobs)).encode()
@@ -38,7 +38,7 @@ def packed(value: Any) -> list[Any]:
     return [struct.pack(f"<{len(sizes) + 2}Q", total, len(sizes), *sizes), *blobs]
 
 
-def unpacked(message: Any, count: int) -> Any:
+def message_value(message: Any, count: int) -> Any:
     """The value of a message of so many parts."""
     sizes = struct.unpack_from(f"<{count}Q", message)
     parts, start = [], 8 * count
@@ -137,7 +137,7 @@ def send(parts: list[Any], stream: Any) -> None:
 def received(stream: Any, most: int = sys.maxsize) -> Any:
     """Read a message of at most so many bytes; EOFError: there is none, or not all of it."""
     total, count = struct.unpack("<2Q", _exactly(stream, 16, most))
-    return unpacked(memoryview(_exactly(stream, total, most)), count)
+    return message_value(memoryview(_exactly(stream, total, most)), count)
 
 
 def _exactly(stream: Any, size: int, most: int) -> bytes:
@@ -229,7 +229,7 @@ def _answer(
     timer.start()
     try:
         if asked is not None:
-            send(packed(asked), process.stdin)
+            send(message_parts(asked), process.stdin)
         return received(process.stdout, memory)
     except NO_MESSAGE:
         with suppress(subprocess.TimeoutExpired):
@@ -335,14 +335,14 @@ def serve() -> None:
             found = _stored(file, suffix, how)
             if isinstance(found, Generator):
                 for part in found:
-                    send(packed(["part", part]), out)
-                reply = packed(["end", None])
+                    send(message_parts(["part", part]), out)
+                reply = message_parts(["end", None])
             else:
-                reply = packed(["found", found])
+                reply = message_parts(["found", found])
         except InputError as error:
-            reply = packed(["refused", str(error)])
+            reply = message_parts(["refused", str(error)])
         except MemoryError:
-            reply = packed(["stopped", "memory"])
+            reply = message_parts(["stopped", "memory"])
         os.chdir(os.path.abspath(os.sep))
         send(reply, out)
 

@@ -49,7 +49,7 @@ def no_weights(weights: Any, model: str, why: str) -> None:
         )
 
 
-def in_words(weights: Array | None) -> str:
+def weights_in_words(weights: Array | None) -> str:
     """What the weights are, one phrase for reports; empty without."""
     if weights is None:
         return ""

@@ -70,12 +70,12 @@ class Respelled(NamedTuple):
         return self.how if self.how.startswith(("as ", "without")) else f"with {self.how}"
 
 
-def values_of(distinct: Any) -> Values:
+def spelled_values(distinct: Any) -> Values:
     """Distinct values, none missing, by their kind."""
     index = pd.Index(distinct)
     if isinstance(index, pd.CategoricalIndex):
-        found, every = values_of(index.astype(index.categories.dtype)), index.categories
-        levels = values_of(every)
+        found, every = spelled_values(index.astype(index.categories.dtype)), index.categories
+        levels = spelled_values(every)
         return found if levels.kind != found.kind else found._replace(levels=levels.held)
     if isinstance(index.dtype, pd.PeriodDtype):
         index = index.to_timestamp()

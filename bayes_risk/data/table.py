@@ -16,7 +16,7 @@ from .delimited import read_delimited
 from .kinds import DELIMITED, STATISTICAL, checked_file, kind_of
 from .parquet import read_parquet
 from .precision import UNITS
-from .spelling import values_of
+from .spelling import spelled_values
 from .spreadsheet import read_xlsx
 from .statistical import checked_missing, labelled_table, stored_columns
 from .variables import (
@@ -196,7 +196,7 @@ def in_days(column: pd.Series, where: str) -> pd.Series:
         if is_numeric(column.dtype) and are_whole(column):
             column = column.astype("Int64").astype(str).where(column.notna())
         column = dates_in(column, where)[0]
-    held = values_of(pd.DatetimeIndex(column.dropna())).held / UNITS["day"]
+    held = spelled_values(pd.DatetimeIndex(column.dropna())).held / UNITS["day"]
     days = pd.Series(np.nan, column.index, dtype=float)
     days[column.notna()] = held
     return days if days.isna().any() or (held % 1 != 0).any() else days.astype(np.int64)

@@ -11,7 +11,7 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Array, scalar
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import known_columns, number
+from bayes_risk._core.validate import known_columns, real_number
 
 from .precision import SINGLE, shortest, snapped
 
@@ -125,7 +125,7 @@ class Number:
                 "convert it (file: na, decimal; else pandas.to_numeric), or treat it as a category"
             )
         if missing is not None:
-            missing = float(number(("missing_numbers", name), missing))
+            missing = float(real_number(("missing_numbers", name), missing))
             if column.isna().any() and (column == missing).any():
                 raise InputError(
                     f"missing_numbers gives column {name!r} {missing:g} for a missing value, which "

@@ -545,7 +545,7 @@ def model_name(fit: Fit) -> str:
     return type(getattr(fit, "model", fit)).__name__.removesuffix("Fit")
 
 
-def drawn(fit: Fit, release: Release | EncodedRelease) -> str:
+def drawn_as(fit: Fit, release: Release | EncodedRelease) -> str:
     """How the parameters of a release were drawn; if it does not say, as the fit usually does."""
     if release.parameters is None:
         return fit.parameters[0]
@@ -569,7 +569,7 @@ def drawn(fit: Fit, release: Release | EncodedRelease) -> str:
 
 def why_all_must_be_known(fit: Fit, release: EncodedRelease) -> str:
     """Why there is no evidence for an intruder who does not know all other records; or nothing."""
-    way = drawn(fit, release)
+    way = drawn_as(fit, release)
     if way == "plug-in" or (way == "shared" and release.m > 1):
         return (
             f"parameters={way!r} with m = {release.m} is not offered by {model_name(fit)} for "
@@ -589,7 +589,7 @@ def without_weights(intruder: Intruder) -> str:
 
 def drawn_in_words(fit: Fit, release: EncodedRelease) -> str:
     """How many data sets, and how their parameters were drawn, one phrase for reports."""
-    said, rows = PARAMETERS[drawn(fit, release)], ""
+    said, rows = PARAMETERS[drawn_as(fit, release)], ""
     if not release.corresponds:
         rows = f" of {release.codes.shape[1]:,} rows each, none of which is a certain record's"
     stated = "" if release.parameters else " (assumed: not stated)"

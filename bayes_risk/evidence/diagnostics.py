@@ -48,7 +48,7 @@ def pareto_smoothed(log_weights: Array, reff: float = 1.0) -> tuple[Array, Array
         size = int(np.ceil(min(0.2 * H, 3 * np.sqrt(H / reff))))
         lw, k = rows.copy(), np.empty(len(rows))
         tail = np.sort(rows, axis=1)[:, -size - 1 :]
-        pareto.smooth(lw, tail[:, 0].copy(), k)
+        pareto.smooth_tails(lw, tail[:, 0].copy(), k)
         allowed = _largest_allows(tail[:, 1:])
         sound = np.isfinite(k) & np.isfinite(lw).all(axis=1) & (k <= allowed)
         smoothed[:, vary[sound]] = lw[sound].T

@@ -20,7 +20,7 @@ from bayes_risk.release.release import EncodedRelease
 from .contract import Importance, Posterior, Sampled, Simulated, Targets, rows_kept
 from .diagnostics import pareto_smoothed, weight_ess
 from .learnt import Learnt
-from .leave_one_out import FEW, Ratio, pooled, ratio_of_sums, together, weighted_ratio
+from .leave_one_out import FEW, Ratio, added_parts, pooled, ratio_of_sums, weighted_ratio
 from .modes import Modes
 
 PART = 2**21  # deviations at a time, in double precision
@@ -166,7 +166,7 @@ def refitted(
     """The predictives of a target from m + 1 fits without it, which start from ``fits``.
 
     ``read``, ``combine``: what is taken of each, and made of all, by default log ratios and
-    `combined`.
+    `combined_ratios`.
     """
     record, m = int(target.record[0]), len(fits) - 1
     children = iter(rng.spawn(2 * (m + 1) * len(fits[0])))
@@ -182,13 +182,13 @@ def refitted(
         if read is not None:
             return read(posterior, target, next(children))
         parts = posterior.predictives(target, rng=next(children))
-        return together([ratio_of_sums(part, one, part.log_truth(one)) for part in parts])
+        return added_parts([ratio_of_sums(part, one, part.log_truth(one)) for part in parts])
 
     ratios = (pooled([ratio(of) for of in lots]) for lots in posteriors)
-    return (combine or combined)(ratios, m, target)
+    return (combine or combined_ratios)(ratios, m, target)
 
 
-def combined(ratios: Iterable[Ratio], m: int, targets: Targets) -> Evidence:
+def combined_ratios(ratios: Iterable[Ratio], m: int, targets: Targets) -> Evidence:
     """Log ratio of each release less the base's, which comes first; its error counts m times."""
     each = iter(ratios)
     base = next(each)

@@ -18,7 +18,7 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.formats import number
-from bayes_risk.data.base_result import Table, count, value
+from bayes_risk.data.base_result import Table, count_column, value
 
 LEVELS = 0.0, 0.5, 0.75, 0.9, 0.97, 1.0  # shares of the examples, the surest last
 FLIPS = 9_999  # random signs of the runs
@@ -118,7 +118,7 @@ class Learnt:
             frame=self.calibration.set_axis(np.arange(1, len(self.predicted) + 1)),
             head="Level",
             columns=[
-                ("Examples", count("examples")),
+                ("Examples", count_column("examples")),
                 ("Predicted", value("predicted")),
                 ("Observed", value("observed")),
                 ("Standard error", value("standard_error")),

@@ -37,7 +37,7 @@ class Ratio:
     parts: Array | None = None  # (k, G, U): what it is the sum of
 
 
-def joined(parts: Sequence[T]) -> T:
+def joined_targets(parts: Sequence[T]) -> T:
     """Targets one after another: the last axis of all arrays."""
     whole = {
         f.name: np.concatenate([getattr(part, f.name) for part in parts], axis=-1)
@@ -47,7 +47,7 @@ def joined(parts: Sequence[T]) -> T:
     return replace(parts[0], **whole)
 
 
-def with_targets(found: T, which: npt.NDArray[np.integer], other: T) -> T:
+def targets_replaced(found: T, which: npt.NDArray[np.integer], other: T) -> T:
     """The same with some targets taken from another fit; it must have as many batches."""
     changed = {
         f.name: getattr(found, f.name).copy()
@@ -68,7 +68,7 @@ def ratio_of_fit(
     fit: Callable[[], Posterior], targets: Targets, rng: Rng, n_jobs: int, read: Reading = read
 ) -> Ratio:
     """Leave-one-out log ratios of a fit, its parts together."""
-    return together([leave_one_out(part, targets, n_jobs) for part in read(fit(), targets, rng)])
+    return added_parts([leave_one_out(part, targets, n_jobs) for part in read(fit(), targets, rng)])
 
 
 def leave_one_out(
@@ -80,12 +80,12 @@ def leave_one_out(
     first: int = FIRST,
 ) -> Ratio:
     """log of sum_h w_h p_h(y*), w the smoothed 1 / p(y_i), less that of the truth, or of w."""
-    blocks = blocks_of(predictive, targets)
+    blocks = target_blocks(predictive, targets)
     log_first = predictive.log_truth(slice(0, min(first, len(targets))))
     reff = efficiency(predictive, log_first)
 
     jobs = [partial(_loo_block, predictive, b, reff, targets.fitted[b], to_truth) for b in blocks]
-    return joined(list(in_order(jobs, n_jobs=n_jobs, what="evidence")))
+    return joined_targets(list(in_order(jobs, n_jobs=n_jobs, what="evidence")))
 
 
 def efficiency(predictive: Predictive, log_p: Array) -> float:
@@ -93,7 +93,7 @@ def efficiency(predictive: Predictive, log_p: Array) -> float:
     return relative_efficiency(log_p, (int(predictive.batch.max()) + 1) // 2)
 
 
-def left_out(log_p: Array, fitted: Flags, reff: float) -> tuple[Array, Array]:
+def leave_out_weights(log_p: Array, fitted: Flags, reff: float) -> tuple[Array, Array]:
     """Of log p(y_i), (H, U): log weights that take ``fitted`` targets out again, and k-hat."""
     log_w, khat = np.zeros(log_p.shape), np.zeros(log_p.shape[1])
     if fitted.any():
@@ -101,7 +101,7 @@ def left_out(log_p: Array, fitted: Flags, reff: float) -> tuple[Array, Array]:
     return log_w, khat
 
 
-def blocks_of(predictive: Predictive, targets: Targets) -> list[slice]:
+def target_blocks(predictive: Predictive, targets: Targets) -> list[slice]:
     """Blocks of targets; a lone last one, added up in another order, joins those before it."""
     n = len(targets)
     size = min(max(BLOCK, ROOM // len(predictive.batch)), max(FEW, -(-n // SHARES)))
@@ -113,7 +113,7 @@ def _loo_block(
     predictive: Predictive, block: slice, reff: float, fitted: Flags, to_truth: bool
 ) -> Ratio:
     log_p = predictive.log_truth(block)  # shape (H, U)
-    log_w, khat = left_out(log_p, fitted, reff)
+    log_w, khat = leave_out_weights(log_p, fitted, reff)
     log_v = log_w + log_p
     part = ratio_of_sums(predictive, block, log_v, log_v if to_truth else log_w)
     return replace(part, khat=khat, ess=reff * weight_ess(log_w))
@@ -143,16 +143,16 @@ def by_batch(log_w: Array, batch: Ints) -> Array:
 
 def weighted_ratio(predictive: Predictive, log_v: Array, targets: Targets, n_jobs: int) -> Ratio:
     """The same for weights (H,) that do not depend on the target."""
-    blocks = blocks_of(predictive, targets)
+    blocks = target_blocks(predictive, targets)
     floor = np.where(np.isfinite(log_v), log_v, log_v[np.isfinite(log_v)].min() - 800.0)
     jobs = [
         partial(ratio_of_sums, predictive, b, np.repeat(floor[:, None], b.stop - b.start, axis=1))
         for b in blocks
     ]
-    return joined(list(in_order(jobs, n_jobs=n_jobs, what="evidence")))
+    return joined_targets(list(in_order(jobs, n_jobs=n_jobs, what="evidence")))
 
 
-def together(parts: Sequence[Ratio]) -> Ratio:
+def added_parts(parts: Sequence[Ratio]) -> Ratio:
     """Parts that are independent a posteriori: their logs add."""
     if len(parts) == 1:
         return parts[0]

@@ -25,7 +25,7 @@ from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.release.release import EncodedRelease, Release
 from bayes_risk.release.tables import group_edges, group_of
 
-from .contract import Capabilities, Fit, Grown, Importance, check_kinds, drawn
+from .contract import Capabilities, Fit, Grown, Importance, check_kinds, drawn_as
 
 GROUPS = 10  # of a number, or of the levels of a category, in a table of two columns
 SMALLEST_SD = {"count": 1.0, "distance": 0.1, "density": 0.1}  # of the variance-stabilised measures
@@ -283,7 +283,7 @@ def _check(
     simulating, choosing, scoring = rng.spawn(3)
     grown: Grown | None = can.fit_for("trees")
     own_trees = grown is not None and grown.of_files
-    together = own_trees or drawn(fit, release) in ("shared", "one-mode")
+    together = own_trees or drawn_as(fit, release) in ("shared", "one-mode")
     size = release.m if together else 1  # files of a unit, which are not exchangeable one by one
     units = release.m // size
     n, p = release.codes.shape[1:]
@@ -319,7 +319,7 @@ def _simulated(
     fit: Fit, maker: Fit, release: EncodedRelease, R: int, size: int, rng: Rng
 ) -> Iterator[EncodedRelease]:
     """Releases of R units in all, made as the release says that it was as far as the fit can."""
-    way, (n, p) = drawn(maker, release), release.codes.shape[1:]
+    way, (n, p) = drawn_as(maker, release), release.codes.shape[1:]
     wanted: dict[str, Any] = {
         "columns": list(release.synthesized),
         "classes": release.classes,

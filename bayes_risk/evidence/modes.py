@@ -8,7 +8,7 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.formats import NONE, begun
-from bayes_risk.data.base_result import Table, count, value
+from bayes_risk.data.base_result import Table, count_column, value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -116,8 +116,8 @@ class Modes:
             frame=frame,
             head="Mode",
             columns=[
-                ("Starts", count("starts")),
-                ("Chains of the audit", count("chains")),
+                ("Starts", count_column("starts")),
+                ("Chains of the audit", count_column("chains")),
                 ("Release less probable by (nats)", value("less", digits=1)),
                 ("Chosen by data sets", lambda row: row["data_sets"] or NONE),
                 *([("Mean probability", value("mean_probability"))] if means else []),

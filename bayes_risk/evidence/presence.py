@@ -21,7 +21,7 @@ from bayes_risk.release.release import EncodedRelease
 
 from .contract import Fit, Posterior, Targets
 from .evidence import Evidence, relative_to_truth
-from .leave_one_out import Ratio, leave_one_out, together
+from .leave_one_out import Ratio, added_parts, leave_one_out
 
 AT_ONCE = 25  # synthetic data sets drawn at a time for alternatives
 ALTERNATIVES = 200  # drawn for each place
@@ -171,7 +171,7 @@ def predicted(
     """log p(y* | A) of all guesses as such; targets not ``fitted`` are not taken out."""
     how: Any = {"to_truth": False, "first": FIRST}
     parts = posterior.predictives(targets, rng=rng)
-    return together([leave_one_out(part, targets, n_jobs, **how) for part in parts])
+    return added_parts([leave_one_out(part, targets, n_jobs, **how) for part in parts])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

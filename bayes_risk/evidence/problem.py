@@ -18,7 +18,7 @@ from bayes_risk.intruder.guesses import Guesses, possible
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.release.release import EncodedRelease, Release
 
-from .contract import Capabilities, Fit, Targets, check_kinds, drawn
+from .contract import Capabilities, Fit, Targets, check_kinds, drawn_as
 
 
 class Sample(NamedTuple):
@@ -63,12 +63,12 @@ class AuditProblem:
         """Read and check all; ``choose`` draws targets, ``knowing`` the known records."""
         intruder = Intruder() if intruder is None else intruder
         check_kinds(fit, release)
-        drawn(fit, release)  # refused where the model has no evidence for it
+        drawn_as(fit, release)  # refused where the model has no evidence for it
         encoded = EncodedRelease.of(release, fit.microdata)
         numbers = [c for c in guessed(encoded, intruder) if c in fit.microdata.numbers]
         weighed = as_guesses(guesses, numbers)
         capabilities = fit.capabilities(encoded, intruder)
-        rows = rows_of(targets, encoded, intruder, choose, asked)
+        rows = target_rows(targets, encoded, intruder, choose, asked)
         some = intruder.knows_less and not intruder.is_competitor
         told = intruder.known(encoded.microdata.index, knowing) if some else None
         known = None if told is None else told | ~encoded.replaced
@@ -107,7 +107,7 @@ class AuditProblem:
         )
 
 
-def rows_of(
+def target_rows(
     targets: Any, release: EncodedRelease, intruder: Intruder, rng: Rng, asked: str
 ) -> Ints:
     """Rows of the targets; by default all replaced, or the one with the largest of the column."""

@@ -33,8 +33,16 @@ from .contract import (
     Under,
 )
 from .diagnostics import khat_threshold
-from .evidence import Evidence, combined, importance_evidence, known_evidence, refitted
-from .leave_one_out import Ratio, Reading, joined, pooled, ratio_of_fit, read, with_targets
+from .evidence import Evidence, combined_ratios, importance_evidence, known_evidence, refitted
+from .leave_one_out import (
+    Ratio,
+    Reading,
+    joined_targets,
+    pooled,
+    ratio_of_fit,
+    read,
+    targets_replaced,
+)
 from .modes import Modes
 from .presence import ALTERNATIVES, ENOUGH_ROWS, Presence, alternatives_of, predicted
 from .problem import AuditProblem
@@ -168,7 +176,7 @@ class Sampling:
         return []
 
 
-def plain(fits: Fits, fit: Sampled) -> Sampling:
+def plain_predictives(fits: Fits, fit: Sampled) -> Sampling:
     """Predictives before and after seeing each draw of the parameters."""
     return Sampling(fits, [Chains(fit, fits.posteriors(fit, fits.key, fits.rng))])
 
@@ -269,7 +277,7 @@ class EvidenceRunner:
             if offer.strategy is not None:
                 self.sampling = offer.strategy.begin(source, cases)
             else:
-                begin = imputed if self.method == "imputed" else plain
+                begin = imputed if self.method == "imputed" else plain_predictives
                 self.sampling = begin(source, offer.fit)
             self.n_draws = self.sampling.chains[0].fit.n_draws
         return self.sampling
@@ -290,7 +298,7 @@ class EvidenceRunner:
         found = self.until_exact(cases, budget)
         worst = self.worst(found.khat, cases, budget.refit_budget)
         if len(worst):
-            found = with_targets(found, worst, self._refit(cases.only(worst)))
+            found = targets_replaced(found, worst, self._refit(cases.only(worst)))
         apart = [self.evidence(cases, chains) for chains in sampling.by_mode()]
         return replace(found, apart=tuple(apart))
 
@@ -376,7 +384,7 @@ class EvidenceRunner:
                 self.source.report("evidence", k + 1, n)
                 yield found
 
-        return combined(ratios(), n - 1, cases)
+        return combined_ratios(ratios(), n - 1, cases)
 
     def presence(self, cases: Targets) -> Presence:
         """Of an intruder who is not certain that the target is in the file: drawn once."""
@@ -416,7 +424,7 @@ class EvidenceRunner:
         for begin, rng in zip(starts, self.rng.spawn(len(starts)), strict=True):
             parts.append(stage(f"evidence of places from {begin + 1}", partial(block, begin, rng)))
             self.source.report("evidence", min(begin + step, U), U)
-        return joined(parts)
+        return joined_targets(parts)
 
     def _refit(self, cases: Targets) -> Evidence:
         rngs = self.rng.spawn(1)[0].spawn(len(cases))
@@ -447,7 +455,7 @@ class EvidenceRunner:
                 self.source.report("refits", u + 1, len(cases))
                 yield part
 
-        return joined(in_stages("refits", len(cases), run))
+        return joined_targets(in_stages("refits", len(cases), run))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import in_range, number, one_of, positive
+from bayes_risk._core.validate import in_range, one_of, positive, real_number
 
 NAMED = {
     "uniform": "every guess equally probable",
@@ -111,7 +111,7 @@ class Interval:
 
     def __post_init__(self) -> None:
         for name in ("low", "high"):
-            number(name, getattr(self, name))
+            real_number(name, getattr(self, name))
         if not float("-inf") < self.low < self.high < float("inf"):
             raise InputError(f"the interval ({self.low}, {self.high}) needs finite low < high")
         in_range("probability", self.probability)
@@ -180,7 +180,7 @@ def same_prior(one: Prior, other: Prior) -> bool:
     return one is other or (stated and type(one) is type(other) and bool(one == other))
 
 
-def in_words(prior: Prior) -> str:
+def prior_in_words(prior: Prior) -> str:
     """One phrase for reports."""
     if isinstance(prior, TruthFactor):
         return f"the truth {prior.factor:g} times as probable as any other guess"
@@ -194,7 +194,9 @@ def in_words(prior: Prior) -> str:
         )
     if isinstance(prior, MixedPrior):
         pairs = zip(prior.weights, prior.priors, strict=True)
-        return f"a mixture: {'; '.join(f'{w:.3g} of [{in_words(part)}]' for w, part in pairs)}"
+        return (
+            f"a mixture: {'; '.join(f'{w:.3g} of [{prior_in_words(part)}]' for w, part in pairs)}"
+        )
     if isinstance(prior, str):
         return NAMED.get(prior, prior)
     return "given by the user"

@@ -336,9 +336,11 @@ def _counts(windows: Windows, keys: Sequence[NumericKey], limit: float) -> Ints:
     if _slides(keys):
         start, stop = windows.single()
         return np.ascontiguousarray((stop - start).T)
-    from .match_counts import count  # numba: half a second that exact matching need not wait
+    from .match_counts import (
+        matches_counted,  # numba: half a second that exact matching need not wait
+    )
 
-    N: Ints = count(windows, _by_window(windows, keys), limit)
+    N: Ints = matches_counted(windows, _by_window(windows, keys), limit)
     return np.ascontiguousarray(N.T)
 
 

@@ -16,7 +16,7 @@ from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import whole_number
 
 from .input import checked_flag
-from .result import Matching, measures
+from .result import Matching, match_measures
 
 File = str | PathLike[str]
 
@@ -154,7 +154,8 @@ def identification_risk_of_files(
     expected = [chances.expected() for chances in found.chances]
     m = len(tables) - 1
     rows = [
-        measures(found.n, *row) for row in zip(expected[: m + 1], *found.counts.T, strict=False)
+        match_measures(found.n, *row)
+        for row in zip(expected[: m + 1], *found.counts.T, strict=False)
     ]
     left_out = np.array(expected[m + 1 :])
     return FileRisk(

@@ -22,7 +22,7 @@ from bayes_risk.data.microdata import (
 )
 from bayes_risk.data.precision import CHANCE
 from bayes_risk.data.variables import check_cells
-from bayes_risk.release.tables import Tables, declared_columns, listed
+from bayes_risk.release.tables import Tables, as_tables, declared_columns
 
 MISSING = ("level", "wildcard", "never")
 
@@ -42,7 +42,7 @@ def check_named(what: str, named: Iterable[str], keys: Sequence[str], cure: str)
             raise InputError(f"{what} names {name!r}, which is not a key ({list(keys)}); {cure}")
 
 
-def checked_missing(missing: str | Mapping[str, str], keys: Sequence[str]) -> dict[str, str]:
+def missing_by_key(missing: str | Mapping[str, str], keys: Sequence[str]) -> dict[str, str]:
     """How each key treats missing values."""
     if isinstance(missing, str):
         missing = dict.fromkeys(keys, missing)
@@ -219,7 +219,7 @@ def checked_keys(
 
 def rows_correspond(original: pd.DataFrame, releases: Any, given: Any, **asked: bool) -> bool:
     """Whether rows are the original's records, as ``given``, or as many; else refuse ``asked``."""
-    n, sizes = len(original), [len(table) for table in listed(releases)]
+    n, sizes = len(original), [len(table) for table in as_tables(releases)]
     other = next((l for l, size in enumerate(sizes, start=1) if size != n), 0)
     if not other if given is None else checked_flag("corresponds", given):
         return True

@@ -51,18 +51,18 @@ def sweep(turns, windows, weights, leaders, a, person):
 def slide(matches, row, l, low, high, start, stop):
     """Move release l's window; it grows before it shrinks, so low <= high always."""
     for q in range(high[l], stop):
-        move(matches, row[q], l, True)
+        move_record(matches, row[q], l, True)
     for q in range(start, low[l]):
-        move(matches, row[q], l, True)
+        move_record(matches, row[q], l, True)
     for q in range(stop, high[l]):
-        move(matches, row[q], l, False)
+        move_record(matches, row[q], l, False)
     for q in range(low[l], start):
-        move(matches, row[q], l, False)
+        move_record(matches, row[q], l, False)
     low[l], high[l] = start, stop
 
 
 @numba.njit(cache=True, nogil=True)
-def count(windows, rows, limit):
+def matches_counted(windows, rows, limit):
     """N[i, l]: records of release l in target i's windows whose numeric keys all fit."""
     _, first, start, stop = windows
     m, n_targets = first.shape[0], first.shape[1] - 1
@@ -119,7 +119,7 @@ def holds(rows, i, a, b, limit):
 
 
 @numba.njit(cache=True, nogil=True)
-def move(matches, j, l, enters):
+def move_record(matches, j, l, enters):
     """Let record j enter, or leave, those that match in release l."""
     inside, depth, place, bucket, size = matches
     inside[j, l] = enters

@@ -150,7 +150,7 @@ def positive_numbers(df: pd.DataFrame, name: str, what: str, *, zero: bool = Fal
     return values
 
 
-def fitted(
+def fitted_counts(
     df: pd.DataFrame, keys: list[str], interactions: int, odds: float
 ) -> tuple[CellCounts, dict[str, float]]:
     """Expected F_t given the sample counts, and how the fit ended; ``odds``: (1 - pi) / pi."""
@@ -169,7 +169,7 @@ def fitted(
     return CellCounts(levels=levels, cells=populated, table=F[None]), told
 
 
-def drawn(
+def drawn_counts(
     df: pd.DataFrame,
     keys: list[str],
     interactions: int,
@@ -408,10 +408,10 @@ class Population(Shown):
             )
         rng, odds = np.random.default_rng(random_seed), (1 - pi) / pi
         if draws is None:
-            counts, diagnostics = fitted(df, keys, interactions, odds)
+            counts, diagnostics = fitted_counts(df, keys, interactions, odds)
         else:
             draws = whole_number("draws", draws, 4)
-            counts, diagnostics = drawn(df, keys, interactions, pi, draws, rng)
+            counts, diagnostics = drawn_counts(df, keys, interactions, pi, draws, rng)
         entropy = str(rng.bit_generator.seed_seq.entropy)  # type: ignore[attr-defined]
         return cls(
             size=n / pi,

@@ -221,7 +221,7 @@ class Matching(MatchingSetting):
         return [f"claims a match where the target is outside with probability below {share}"]
 
 
-def measures(n: int, *found: float) -> Array:
+def match_measures(n: int, *found: float) -> Array:
     """`COLUMNS` of n targets, from expected risk, true and false matches, no match, claims."""
     expected, K, F, no_match, claims = map(float, found)
     s = K + F
@@ -436,7 +436,7 @@ class IdentificationRisk(Sought, Drawn):
 def _measures(c: Ints, hits: Ints, K: Flags, F: Flags, no_match: Flags) -> Array:
     """File-level measures of one release, or pooled."""
     counts = [int(flags.sum()) for flags in (K, F, no_match, c > 0)]
-    return measures(len(c), Chances.of_targets(c, hits).expected(), *counts)
+    return match_measures(len(c), Chances.of_targets(c, hits).expected(), *counts)
 
 
 NOBODYS = "Rows do not correspond to records, so matches are neither right nor wrong."

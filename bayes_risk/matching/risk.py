@@ -32,8 +32,8 @@ from .input import (
     check_discrete,
     checked_flag,
     checked_keys,
-    checked_missing,
     checked_targets,
+    missing_by_key,
     persons_sought,
     reason_key,
     release_tables,
@@ -50,7 +50,7 @@ SINGLE = ("float32", "float16", "float[pyarrow]", "halffloat[pyarrow]")
 Compared = tuple[NumericKey | None, Key | None]
 
 
-def compared(
+def compared_keys(
     name: str,
     tables: Tables,
     files: Sequence[int],
@@ -150,7 +150,7 @@ def key_sets(
     numeric: dict[bool, list[NumericKey]] = {True: [], False: []}
     for name in [*keys[0], *keys[1]]:
         us = name in keys[0]
-        number, level = compared(name, tables, files, sought, rules, us)
+        number, level = compared_keys(name, tables, files, sought, rules, us)
         numeric[us] += [] if number is None else [number]
         exact[us] += [] if level is None else [level]
     m, n_t = len(files), len(sought.place)
@@ -435,7 +435,7 @@ def matched(original: pd.DataFrame, releases: Any, how: MatchingOptions) -> tupl
         raise InputError(
             "person", how.person, "is a key too; leave it out of known and synthesized"
         )
-    within, lost = checked_radius(how.radius, keys), checked_missing(how.missing, keys)
+    within, lost = checked_radius(how.radius, keys), missing_by_key(how.missing, keys)
     check_effects(choices, population=population is not None, n_radii=len(within))
     drawn = isinstance(releases, Replicates)
     asked = {"population": population is not None, "reason": reason is not None}

@@ -30,7 +30,7 @@ from bayes_risk._core.validate import is_sequence, known_columns
 from bayes_risk.data.microdata import Codes, Microdata, checked_table
 from bayes_risk.data.variables import Number, Variable
 from bayes_risk.evidence.by_column import factors_of
-from bayes_risk.evidence.contract import Capabilities, Offer, Targets, drawn, offers, rows_kept
+from bayes_risk.evidence.contract import Capabilities, Offer, Targets, drawn_as, offers, rows_kept
 from bayes_risk.evidence.evidence import Evidence, in_batches
 from bayes_risk.evidence.leave_one_out import ratio_of_fit
 from bayes_risk.evidence.methods import EvidenceMethod, choose_method
@@ -348,7 +348,7 @@ class ChainFit(Synthesis):
 
     def _made(self, release: EncodedRelease) -> list[tuple[FittedPart, EncodedRelease]]:
         """The parts that made a release, and what each made."""
-        release = replace(release, parameters=drawn(self, release))
+        release = replace(release, parameters=drawn_as(self, release))
         each = ((one, one.release(release)) for one in self.parts)
         return [(one, part) for one, part in each if part is not None]
 

@@ -11,7 +11,7 @@ import pandas as pd
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.columns import missing_code
 from bayes_risk.data.kinds import STATISTICAL, checked_file, kind_of
-from bayes_risk.data.spelling import respelled, values_of
+from bayes_risk.data.spelling import respelled, spelled_values
 from bayes_risk.data.table import Missing, indexed, stored_table
 from bayes_risk.data.variables import Levels, holds_text, is_numeric
 
@@ -38,12 +38,12 @@ def read_like(
     if same_rows and index is not None and index not in table.columns:
         if len(table) == len(original):
             table = table.set_axis(original.index)
-        return aligned(table, original, repr(str(file)))
+        return like_original(table, original, repr(str(file)))
     bound = original.select_dtypes(exclude="category") if other_levels else original
-    return aligned(indexed(table, index, file), bound, repr(str(file)))
+    return like_original(indexed(table, index, file), bound, repr(str(file)))
 
 
-def aligned(table: pd.DataFrame, original: pd.DataFrame, source: str) -> pd.DataFrame:
+def like_original(table: pd.DataFrame, original: pd.DataFrame, source: str) -> pd.DataFrame:
     """Give a release's columns the text, levels, numbers and dates of the original's."""
     made = {}
     for name in table.columns:
@@ -91,8 +91,8 @@ def _converted(column: pd.Series, original: pd.Series, name: str, source: str) -
             whole = own == "Int64" and kind == np.dtype(float)
             return column.astype(float) if whole else column
     where, distinct = pd.factorize(column)
-    genuine = values_of(pd.factorize(original)[1])
-    given = values_of(distinct)
+    genuine = spelled_values(pd.factorize(original)[1])
+    given = spelled_values(distinct)
     if given.kind == genuine.kind and not _is_category(original):
         if given.kind != "text" or pd.Index(given.held).isin(genuine.known).all():
             return column
@@ -122,7 +122,7 @@ def _converted(column: pd.Series, original: pd.Series, name: str, source: str) -
 def _as_levels(values: pd.Series, dtype: Any, where: str) -> pd.Series:
     """A category of the original's levels; any other value is an error."""
     levels = dtype.categories
-    known = values_of(levels)
+    known = spelled_values(levels)
     at = dict(zip(known.held.tolist(), levels, strict=True))
     strange = (values.notna() & ~values.isin(list(at))).to_numpy()
     if strange.any():  # neither the value nor the levels are told: they are the data's

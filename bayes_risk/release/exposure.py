@@ -22,8 +22,8 @@ from bayes_risk.data.microdata import Microdata
 
 from .links import links
 from .links_result import Links
-from .persons import columns_of, holders
-from .tables import Released, Tables, tables_of
+from .persons import holders, person_columns
+from .tables import Released, Tables, tables_with_release
 from .totals import KeptTotals, kept_exactly
 
 JUDGED = 0.01  # share of values that occur once from which genuine values say something
@@ -172,7 +172,7 @@ class Exposure(Result):
             "replicated_uniques": self.replicated.sum(axis=0),
             "rows_correspond": there,
             "same_as_original": self.same_as_original,
-            **columns_of(self, self.persons),
+            **person_columns(self, self.persons),
         }
         return pd.DataFrame(columns, index=pd.RangeIndex(1, self.m + 1, name="release"))
 
@@ -382,7 +382,7 @@ def exposure(
     >>> shown.columns[["genuine", "unique"]].iloc[0].tolist()
     [3, 2]
     """
-    tables = tables_of(original, release, corresponds)
+    tables = tables_with_release(original, release, corresponds)
     return exposure_of_tables(tables.by_person(person), keys)
 
 

@@ -24,10 +24,10 @@ from bayes_risk.data.microdata import Microdata
 
 from .links_result import Links
 from .own_rows import own_rows
-from .pairs import pairs
+from .pairs import equal_pairs
 from .seen import Seen
 from .single import single_persons
-from .tables import Released, Tables, tables_of
+from .tables import Released, Tables, tables_with_release
 
 
 def links(
@@ -109,10 +109,14 @@ def links(
     Henze, N. (1988). A multivariate two-sample test based on the number of nearest neighbor type
     coincidences. Annals of Statistics 16, 772-783.
     """
-    read = original if isinstance(original, Tables) else tables_of(original, release, corresponds)
+    read = (
+        original
+        if isinstance(original, Tables)
+        else tables_with_release(original, release, corresponds)
+    )
     tables = read.by_person(person)
     seen = Seen(tables)
-    kinds = pairs(seen, keys), single_persons(seen), own_rows(seen)
+    kinds = equal_pairs(seen, keys), single_persons(seen), own_rows(seen)
     tests = [one for kind in kinds for one in kind] if seen.made or seen.ranks else []
     adjusted = [one._replace(p=min(1.0, one.p * len(tests))) for one in tests]
     return Links(

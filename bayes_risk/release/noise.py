@@ -55,7 +55,7 @@ class Noise:
         elif needs == "base":
             whole_number("base", self.base, 2)
         else:
-            object.__setattr__(self, "p_table", checked_table(self.p_table))
+            object.__setattr__(self, "p_table", checked_p_table(self.p_table))
 
     def log_p(self, t: Array, f: Array) -> Array:
         """log P(t | f), or its density, element by element; minus infinity: impossible."""
@@ -117,7 +117,7 @@ class Noise:
         return f"{self.kind} noise of {setting}" if self.base is None else f"{self.kind}, {setting}"
 
 
-def checked_table(given: Any) -> pd.DataFrame:
+def checked_p_table(given: Any) -> pd.DataFrame:
     """Perturbation probabilities of true counts 0, 1, ..., the last row of all larger ones too."""
     if not isinstance(given, pd.DataFrame) or given.empty:
         raise InputError(f"p_table is not a table; give {CURES['p_table']}")

@@ -25,7 +25,7 @@ THIN = 20  # rows that are left of a file at least
 SMALL = 12  # records of a kept cell of which one pair counts
 
 
-def pairs(seen: Seen, keys: Sequence[str]) -> Iterator[Link]:
+def equal_pairs(seen: Seen, keys: Sequence[str]) -> Iterator[Link]:
     """Pairs of equal records on many sets of columns, then those that are only nearest."""
     known = [c for c in keys if c in seen.names]
     of_keys = seen.kept_of([c for c in known if c in seen.kept])[1]
@@ -90,7 +90,7 @@ def _nearest_pairs(seen: Seen, names: tuple[str, ...], l: int, part: int = 1) ->
     both = Points(np.concatenate([y.codes, z.codes]), np.concatenate([y.numbers, z.numbers]))
     rows = seen.once(0), seen.once(l, part)
     who = [seen.tables.of_person(k, at) for k, at in zip((0, l), rows, strict=True)]
-    units, n = persons.stacked(who, len(y.codes), len(both.codes))
+    units, n = persons.stacked_persons(who, len(y.codes), len(both.codes))
     asked, N = np.unique(units), int(units.max()) + 1
     rng = np.random.default_rng(0)  # the same records in every run
     if len(units) > LOOKED_AT:

@@ -141,7 +141,7 @@ def one_row(persons: Ints) -> Ints:
     return np.sort(order[np.unique(persons[order], return_index=True)[1]])
 
 
-def columns_of(found: Any, persons: Ints | None) -> dict[str, Any]:
+def person_columns(found: Any, persons: Ints | None) -> dict[str, Any]:
     """Columns of `Exposure.files`: persons, and those of whom some row is identical or unique."""
     if persons is None:
         return {}
@@ -154,7 +154,7 @@ def columns_of(found: Any, persons: Ints | None) -> dict[str, Any]:
     return {"persons": P, "identical_persons": own, "replicated_persons": shown(found.replicated)}
 
 
-def stacked(persons: Sequence[Ints | None], n: int, N: int) -> tuple[Ints, int]:
+def stacked_persons(persons: Sequence[Ints | None], n: int, N: int) -> tuple[Ints, int]:
     """Persons of n rows of the original and of a file's rows, N in all; where the file's begin."""
     y, z = persons
     if y is None or z is None:

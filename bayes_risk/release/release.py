@@ -18,7 +18,7 @@ from bayes_risk.data.microdata import Codes, Microdata, checked_table, same_reco
 from bayes_risk.data.precision import SAME, snapped
 from bayes_risk.data.writing import form_of, synthetic_name, write_tables
 
-from .alike import aligned
+from .alike import like_original
 
 # How the parameters behind m data sets were drawn.
 PARAMETERS = {
@@ -307,7 +307,7 @@ def _encoded(table: pd.DataFrame, source: str, columns: list[str], microdata: Mi
         codes = microdata.encode(table, source, columns)
     except InputError:  # of values that are written otherwise, perhaps
         original = microdata.decode(microdata.codes)
-        codes = microdata.encode(aligned(table, original, source), source, columns)
+        codes = microdata.encode(like_original(table, original, source), source, columns)
     for j, name in enumerate(columns):
         if name in microdata.numbers:
             codes[:, j] = snapped(codes[:, j], microdata.codes[:, microdata.columns.index(name)])

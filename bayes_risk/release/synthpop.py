@@ -19,7 +19,7 @@ from bayes_risk.data.rpart_file import SynthpopModels, read_models
 from bayes_risk.data.statistical import checked_missing
 from bayes_risk.data.table import Missing, indexed, stored_table
 
-from .alike import aligned, number_columns, read_like, text_columns, words
+from .alike import like_original, number_columns, read_like, text_columns, words
 from .release import Release
 
 PREFIX, SUFFIX = "synthesis_info_", ".txt"
@@ -366,7 +366,7 @@ def _read(
                 )
     order = [c for c in original.columns if c in table.columns]
     others = [c for c in table.columns if c not in original.columns]
-    return aligned(table[[*order, *others]], original, repr(str(file)))
+    return like_original(table[[*order, *others]], original, repr(str(file)))
 
 
 def _in_r(names: Sequence[str]) -> list[str]:

@@ -20,7 +20,7 @@ from bayes_risk.data.equality import Coded, coded, coded_numbers, numbers_of, pl
 from bayes_risk.data.microdata import Microdata, require_columns
 from bayes_risk.data.variables import FEW, check_cells, is_numeric
 
-from .alike import aligned, coded_as_in
+from .alike import coded_as_in, like_original
 from .persons import persons_of, persons_of_file, why_person
 from .release import EncodedRelease, Release, read_rows
 
@@ -76,7 +76,7 @@ class Tables:
         cure: str = "",
     ) -> "Tables":
         """Files beside the original, in its order where rows are its own; others are coded too."""
-        tables, declared = listed(release), declared_columns(release)
+        tables, declared = as_tables(release), declared_columns(release)
         part = isinstance(release, Release) and release.records is not None
         tables, corresponds = read_rows(original.index, tables, own, cure)
         more, made = others or {}, None if declared is None else frozenset(declared)
@@ -241,7 +241,7 @@ class Tables:
         found = [self.frames[0][list(names)]]
         for l, frame in enumerate(self.frames[1 : self.m + 1], start=1):
             kept = {c: self.frames[0][c] for c in names if c not in frame}
-            found.append(aligned(frame.assign(**kept)[list(names)], found[0], self.places[l]))
+            found.append(like_original(frame.assign(**kept)[list(names)], found[0], self.places[l]))
         return found
 
     def check_kept(self, name: str) -> None:
@@ -264,7 +264,7 @@ def _letters(name: str) -> str:
     return "".join(filter(str.isalnum, name)).casefold()
 
 
-def listed(releases: Any) -> list[pd.DataFrame]:
+def as_tables(releases: Any) -> list[pd.DataFrame]:
     """The tables of a release; one table or several, as a list."""
     tables = releases if declared_columns(releases) is None else releases.datasets
     tables = [tables] if isinstance(tables, pd.DataFrame) else tables
@@ -337,7 +337,9 @@ def check_unchanged(name: str, n_changed: int, n: int, where: str) -> None:
         )
 
 
-def tables_of(original: pd.DataFrame | Microdata, release: Any, own: bool | None) -> Tables:
+def tables_with_release(
+    original: pd.DataFrame | Microdata, release: Any, own: bool | None
+) -> Tables:
     """Tables of an original and its release; what was kept, of columns or records, is its own."""
     categories = None
     if isinstance(original, Microdata):
@@ -346,7 +348,7 @@ def tables_of(original: pd.DataFrame | Microdata, release: Any, own: bool | None
     declared = declared_columns(release)
     part = isinstance(release, Release) and release.records is not None
     lacks = declared is not None and any(
-        set(original) - {*declared, *table} for table in listed(release)
+        set(original) - {*declared, *table} for table in as_tables(release)
     )
     tables = Tables.of(original, release, own=True if lacks or part else own)
     tables.categories = categories

@@ -26,14 +26,14 @@ from bayes_risk.reporting.verdicts.doubts import (
     of_the_audit,
     settings_that_settle,
 )
-from bayes_risk.reporting.verdicts.reason import named
+from bayes_risk.reporting.verdicts.reason import named_records
 from bayes_risk.reporting.verdicts.verdict import Verdict
 from bayes_risk.risk.result import AttributeRisk
 
 from . import plots
 from .glossary import citations, glossary
 from .provenance import Origin
-from .sections import Drawing, Picture, TextTable, head_of, in_order, of_kind, section_of
+from .sections import Drawing, Picture, TextTable, head_of, of_kind, parts_in_order, section_of
 
 ASSUMPTIONS = {
     "records": "What the intruder knows of the records (A)",
@@ -87,7 +87,7 @@ def page(
     the files what is known; ``pages`` are those of candidates, by name; ``drawn`` goes to the
     sections. Without ``verdict`` none is judged.
     """
-    parts = in_order(parts)
+    parts = parts_in_order(parts)
     attribute, matching = of_kind(AttributeRisk, parts), of_kind(Matching, parts)
     sections = [section_of(part, **drawn) for part in parts]
     if attribute is not None and attribute.check is not None and attribute.check.failed:
@@ -288,5 +288,7 @@ def _doubts(part: Any) -> Iterator[tuple[str, str, str]]:
     """Doubts of a result, by its name and of which records, by label."""
     _, name, _ = head_of(part)
     for labels, why, cure in doubts_of(part):
-        of = "" if labels is None else f", {counted(len(labels), 'record')}: {named(labels)}"
+        of = (
+            "" if labels is None else f", {counted(len(labels), 'record')}: {named_records(labels)}"
+        )
         yield f"{name}{of}", why, cure

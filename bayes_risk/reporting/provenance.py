@@ -45,13 +45,13 @@ def origin(
 ) -> Origin:
     """Make the section."""
     return Origin(
-        sentence=in_words(found.described, int(files[0]["rows"])),
+        sentence=data_in_words(found.described, int(files[0]["rows"])),
         columns=_columns(found.described, synthesised),
         files=_files(files, finished, not_written),
     )
 
 
-def in_words(described: pd.DataFrame, rows: int) -> str:
+def data_in_words(described: pd.DataFrame, rows: int) -> str:
     """Records, columns by kind, and missing values."""
     kinds = []
     for kind, words in KINDS.items():

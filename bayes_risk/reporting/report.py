@@ -23,7 +23,7 @@ from bayes_risk.utilities.result import Utility
 
 from .content import page
 from .provenance import origin, versions
-from .sections import HEADS, in_order
+from .sections import HEADS, parts_in_order
 
 __all__ = ["report"]
 
@@ -89,7 +89,7 @@ def report(
         raise InputError(f"report() writes HTML, and path={path!r}; give one that ends in .html")
     of = _checked(results)
     attribute = of.get(AttributeRisk)
-    matching = next((part for part in in_order(results) if isinstance(part, Matching)), None)
+    matching = next((part for part in parts_in_order(results) if isinstance(part, Matching)), None)
     shown = {
         MechanismCheck: attribute and attribute.check,
         Exposure: exposure_of(matching, attribute),

@@ -194,7 +194,7 @@ class ReportSection(NamedTuple):
         return {name: table for name, table in self.tables.items() if name not in apart}
 
 
-def kind_of(part: Any) -> "Head":
+def shown_kind(part: Any) -> "Head":
     """What is shown of a kind of result; its class in words where it is none of `HEADS`."""
     words = part.words()
     own = Head(type(part), words.lower().replace(" ", "-"), words)
@@ -204,11 +204,11 @@ def kind_of(part: Any) -> "Head":
 
 def head_of(part: Any) -> tuple[str, str, str]:
     """Name, words and title of a result."""
-    head = kind_of(part)
+    head = shown_kind(part)
     return head.name, head.title.partition(":")[0], head.title
 
 
-def in_order(parts: Iterable[Any]) -> list[Any]:
+def parts_in_order(parts: Iterable[Any]) -> list[Any]:
     """The parts that there are, as the report shows them; last those of no known kind."""
     there = [part for part in parts if part is not None]
     known = [part for head in HEADS for part in there if isinstance(part, head.of)]
@@ -220,7 +220,7 @@ def of_kind(kind: type[Kind], parts: Iterable[Any]) -> Kind | None:
     return next((part for part in parts if isinstance(part, kind)), None)
 
 
-def parts_of(result: Any) -> dict[str, Any]:
+def result_parts(result: Any) -> dict[str, Any]:
     """What a study found beside the two risks, by name; None: not asked for."""
     shown = exposure_of(result.identification, result.attribute)
     names = ("privacy_loss", "membership", "full_table", "utility", "bounds", "context")
@@ -238,14 +238,14 @@ def section_of(part: Result, *, axes: tuple[str, ...] = (), **drawn: Any) -> Rep
     how: Any = axes  # the result's own methods take them
     tables = part.tables(*how)
     pictures: dict[str, list[Picture]] = {}
-    drawings = kind_of(part).drawings
+    drawings = shown_kind(part).drawings
     if isinstance(part, Comparison):
         drawings = partial(_comparison, axes=axes, **drawn)
     drawn_of = drawings(part)
     for drawing in drawn_of[1:]:
         pictures.setdefault(drawing.after, []).append(drawing.of(part))
     shown = {name: table for name, table in tables.items() if table.columns or table.title}
-    main = {*kind_of(part).main, *list(shown)[:1]} or {*shown}
+    main = {*shown_kind(part).main, *list(shown)[:1]} or {*shown}
     return ReportSection(
         *head_of(part),
         sentence=part.sentence(*how),

@@ -28,7 +28,7 @@ from bayes_risk.reporting.verdicts.verdict import Verdict
 
 from .content import replaced
 from .presentation import claims_in_words, history_in_words, verdicts_in_words
-from .sections import head_of, in_order, parts_of
+from .sections import head_of, parts_in_order, result_parts
 
 COLOURS = {
     "within your thresholds": "bold green",
@@ -138,14 +138,14 @@ def print_result(result: Any, notes: Sequence[str], *, console: Console) -> None
     notes = [*notes, *(f"in the fit of {note}" for note in result.diagnostics.get("notes", []))]
     _title(result, console)
     print_verdict(result.verdict, console=console)
-    parts = parts_of(result)
+    parts = result_parts(result)
     risks = result.attribute, result.identification
     _show((*risks, parts.pop("reweighting")), console)
     for in_words in (history_in_words, claims_in_words):
         if result.attribute is not None and (words := in_words(result.attribute)):
             console.print(printed(words), no_wrap=True, overflow="ellipsis")
     _show((getattr(risk, "groups", None) for risk in risks), console)
-    _show(in_order(parts.values()), console)
+    _show(parts_in_order(parts.values()), console)
     if in_part := replaced(result.release):
         console.print(printed(f"Records replaced: {in_part}"))
     console.print(printed(_trust(result)))

@@ -280,8 +280,8 @@ def _checked(each: list[AttributeEvidence], t: int, same_table: bool) -> list[st
     if one.searched is not None:
         raise InputError(
             f"the guesses of {what} were searched under the prior "
-            f"[{priors.in_words(one.searched)}], and those left out have no evidence; list all "
-            "of them: give JointGrid a larger budget, or coarser grids"
+            f"[{priors.prior_in_words(one.searched)}], and those left out have no evidence; list "
+            "all of them: give JointGrid a larger budget, or coarser grids"
         )
     if one.way == "weaker" or (one.cases.known is None) != (last.cases.known is None):
         raise InputError(

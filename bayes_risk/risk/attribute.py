@@ -232,8 +232,8 @@ class AttributeEvidence(Shown, Saved):
         if self.searched is not None and not priors.same_prior(prior, self.searched):
             raise InputError(
                 "these guesses were searched coarse to fine, guided by "
-                f"{priors.in_words(self.searched)}; other priors may lead elsewhere: gather the "
-                "evidence anew with search_prior, or give JointGrid a larger budget"
+                f"{priors.prior_in_words(self.searched)}; other priors may lead elsewhere: gather "
+                "the evidence anew with search_prior, or give JointGrid a larger budget"
             )
         context = PriorContext(self.microdata, self.cases, self.encoded, self.base)
         if self.way == JOINED:  # each of its releases would be another prior
@@ -286,7 +286,7 @@ class AttributeEvidence(Shown, Saved):
         own = at_truth(log_prior, self.cases.guesses.truth)
         excluded = int(np.isneginf(own)[self.case].sum())
         zero = f" (no mass on the truth of {excluded:,} records)" if excluded else ""
-        said: dict[str, Any] = {**self.words, "prior": f"{priors.in_words(prior)}{zero}"}
+        said: dict[str, Any] = {**self.words, "prior": f"{priors.prior_in_words(prior)}{zero}"}
         if self.found.learnt is not None:
             said["evidence"] = f"{said['evidence']}; {self.found.learnt.sentence()}"
         if self.found.modes is not None:
@@ -519,7 +519,7 @@ def gathered(
     )
     budget = Budget(how.target_mcse, how.max_doublings, how.refit_budget)
     if not laid:
-        cases = placed(runner, cases)
+        cases = placed_guesses(runner, cases)
         base = np.zeros(cases.guesses.codes.shape[:2])
         context = context._replace(cases=cases, base=base)
         prior_weights(how.search_prior, context)
@@ -572,7 +572,7 @@ def gathered(
     )
 
 
-def placed(runner: EvidenceRunner, cases: Targets) -> Targets:
+def placed_guesses(runner: EvidenceRunner, cases: Targets) -> Targets:
     """The targets with guesses of numbers at quantiles of what the model expects of each."""
     data = runner.release.microdata
     while (refine := cases.guesses.refine) is not None:

@@ -26,7 +26,7 @@ JOINT = "all together"
 TAIL = 0.025
 
 
-def varied(risk: GuessPosterior) -> Flags:
+def varied_records(risk: GuessPosterior) -> Flags:
     """Records with guesses that are wrong in every variable: not neighbours of the truth alone.
 
     Among neighbours the other values are nearly always right, and a variable has no marginal.
@@ -36,11 +36,11 @@ def varied(risk: GuessPosterior) -> Flags:
     return np.asarray(wrong.any(axis=0)[risk.case])
 
 
-def values_of(risk: GuessPosterior) -> dict[str, list[int]]:
+def claim_values(risk: GuessPosterior) -> dict[str, list[int]]:
     """All variables together; and each by itself, where guesses differ in every one."""
     q = len(risk.variables)
     single = {str(v.name): [j] for j, v in enumerate(risk.variables)}
-    return {JOINT: list(range(q))} | (single if q > 1 and varied(risk).all() else {})
+    return {JOINT: list(range(q))} | (single if q > 1 and varied_records(risk).all() else {})
 
 
 def by_variable(risk: GuessPosterior) -> pd.DataFrame:
@@ -50,7 +50,7 @@ def by_variable(risk: GuessPosterior) -> pd.DataFrame:
     Variables have none where guesses are neighbours of the truth.
     """
     rows = {}
-    for name, variables in values_of(risk).items():
+    for name, variables in claim_values(risk).items():
         found = by_record(risk, variables, lambda m: expected("p", m.is_truth.astype(float), m))
         means = found.mean()
         rows[name] = {
@@ -83,7 +83,7 @@ def claims(risk: GuessPosterior, confidence: Sequence[float] = CONFIDENCES) -> p
     for one in confidence:
         in_range("confidence", one)
     rows: dict[tuple[str, float], dict[str, float]] = {}
-    for name, variables in values_of(risk).items():
+    for name, variables in claim_values(risk).items():
         found = by_record(risk, variables, _likeliest)
         for one in confidence:
             rows[name, float(one)] = _claimed(found, float(one))

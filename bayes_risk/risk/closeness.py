@@ -301,7 +301,7 @@ def expected(name: str, f: Array, m: Marginal) -> Columns:
 HALF = 0.5  # of what is expected: values that hold more are not near
 
 
-def nearest(risk: "GuessPosterior", variables: Sequence[int]) -> pd.DataFrame:
+def nearest_values(risk: "GuessPosterior", variables: Sequence[int]) -> pd.DataFrame:
     """Probability of the values nearest to the truth, as near as the release adds most to it.
 
     Of a number these are the values at most so far from the true one, as far as the prior gives

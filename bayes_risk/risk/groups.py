@@ -8,7 +8,7 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import number
+from bayes_risk._core.validate import real_number
 from bayes_risk.data.groups import RISE, By, Errors, GroupRisk, group_risk, groups_of
 from bayes_risk.data.microdata import Microdata
 
@@ -42,7 +42,7 @@ def by_group(
     The error of a rise is the larger of the Monte Carlo error of the mean probability and the mean
     of ``p (1 - p)`` times the errors of the log Bayes factors, which takes in the prior's.
     """
-    number("rise", rise)
+    real_number("rise", rise)
     groups = groups_of(by, _table(risk, table))
     found = risk.records
     p, prior = found["probability"], found["prior"]

@@ -87,7 +87,7 @@ def join(
     --------
     >>> join([open_evidence("2024"), open_evidence("2025")]).summary()  # doctest: +SKIP
     """
-    found = joined(evidence, same_table=same_table, transition=transition, wave=wave)
+    found = joined_evidence(evidence, same_table=same_table, transition=transition, wave=wave)
     return found.risk(prior, warn=warn)
 
 
@@ -138,13 +138,13 @@ def check_earlier(
     if transition is not None and set(names) <= set(microdata.columns):
         new = replace(last, microdata=microdata, cases=replace(last.cases, known=None))
         steps_of(transition, names, [*before, new])
-    joined(before, same_table=same_table, transition=transition)
+    joined_evidence(before, same_table=same_table, transition=transition)
     for k, one in enumerate(before, start=1):
         if same_table and transition is None:
             check_table(one.microdata, microdata, f"evidence {k}", "the new release")
 
 
-def joined(
+def joined_evidence(
     evidence: Sequence[AttributeEvidence],
     *,
     same_table: bool = True,

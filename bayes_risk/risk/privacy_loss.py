@@ -15,7 +15,7 @@ from scipy.special import expit, logit
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.batches import standard_error
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import number
+from bayes_risk._core.validate import real_number
 from bayes_risk.data.base_result import OfTargets
 from bayes_risk.evidence.evidence import Evidence
 
@@ -115,7 +115,7 @@ class PrivacyLoss(OfTargets):
         whatever the prior within and outside the set.
         One row per target: ``lowest`` and ``highest``.
         """
-        if not 0 <= number("prior", prior, "a number from 0 to 1") <= 1:
+        if not 0 <= real_number("prior", prior, "a number from 0 to 1") <= 1:
             raise InputError("prior", prior, "is not a probability; give a number from 0 to 1")
         eps = self.loss[self.case]
         if prior in (0, 1):  # nothing moves a certainty

@@ -20,7 +20,7 @@ from bayes_risk._core.validate import known_columns
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.evidence.contract import Simulated, Targets
 from bayes_risk.evidence.evidence import known_evidence
-from bayes_risk.evidence.problem import Sample, cases_of, rows_of
+from bayes_risk.evidence.problem import Sample, cases_of, target_rows
 from bayes_risk.intruder.grids import as_guesses, guesses_in_words
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.release.noise import WITHOUT_LATTICE, Noise
@@ -200,7 +200,7 @@ class Published(Shown):
         everybody, k = np.ones(len(data.codes), dtype=bool), len(hashes)
         digest = blake2b(b"".join(hashes)).hexdigest()
         release: Any = PublishedRelease(data, wanted, everybody, digest, k)
-        rows, weighed = rows_of(targets, release, who, rng, "targets"), as_guesses(guesses, ())
+        rows, weighed = target_rows(targets, release, who, rng, "targets"), as_guesses(guesses, ())
         cases, case = cases_of(release, who, weighed, rows)
         if cases.guesses.finer is not None:
             raise InputError("guesses are too many to be listed; give JointGrid a larger budget")

@@ -11,7 +11,7 @@ from bayes_risk._core.checkpoint import Memory
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import one_of
 from bayes_risk.data.variables import Variable
-from bayes_risk.evidence.contract import Reweighted, Under, drawn
+from bayes_risk.evidence.contract import Reweighted, Under, drawn_as
 from bayes_risk.evidence.diagnostics import khat_threshold, pareto_smoothed
 from bayes_risk.intruder.guesses import Neighbourhood
 from bayes_risk.intruder.intruder import Intruder
@@ -140,7 +140,7 @@ def _usual(name: str, pairs: list[tuple[Any, Any]], fit: Any, release: Release) 
         "knows_records": "all-but-target",
         "knows_columns": (),
         "classes": release.classes,
-        "parameters": drawn(fit, release),
+        "parameters": drawn_as(fit, release),
         "m": release.m,
     }.get(name)
     if name.startswith(HYPER):

@@ -40,7 +40,7 @@ class InherentBounds(Result):
         return [name for name in HEADLINES if name in self.found.index]
 
 
-def numbers_of(found: Mapping[str, Any]) -> dict[str, Estimate]:
+def level_numbers(found: Mapping[str, Any]) -> dict[str, Estimate]:
     """File-level numbers of such results, by name."""
     numbers: dict[str, Estimate] = {}
     if found.get("identification") is not None:

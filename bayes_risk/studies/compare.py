@@ -86,7 +86,7 @@ class Candidate:
                 "out"
             )
         if not self.is_fit:
-            check_names("fit", self.fit, self.model.fit)
+            check_candidate_options("fit", self.fit, self.model.fit)
 
     @property
     def is_fit(self) -> bool:
@@ -102,7 +102,7 @@ class Candidate:
         options: dict[str, Any] = {"m": self.m, "random_seed": seeds[1], **self.synthesis}
         if self.columns is not None:
             options["columns"] = list(self.columns)
-        check_names("synthesis", options, fit.synthesize, frozenset())
+        check_candidate_options("synthesis", options, fit.synthesize, frozenset())
         return fit, fit.synthesize(**options)
 
 
@@ -218,7 +218,7 @@ class CandidateMeasures(NamedTuple):
             ("utility", self.utility, utility),
         ):
             if isinstance(options, Mapping):
-                check_names(what, options, function)
+                check_candidate_options(what, options, function)
             elif options is not None and not (what == "identification" and callable(options)):
                 raise InputError(what, options, "is not a dict of options; give one, or None")
         if isinstance(self.identification, Mapping):
@@ -226,7 +226,7 @@ class CandidateMeasures(NamedTuple):
             known_columns("identification", keys, list(self.original.columns))
 
 
-def check_names(
+def check_candidate_options(
     what: str, options: Options, function: Callable[..., Any], reserved: Set[str] = RESERVED
 ) -> None:
     """Options are arguments of a function, and none of those that are given it anyway."""
@@ -237,7 +237,7 @@ def check_names(
             raise InputError(f"{what} has no option {name!r}; give some of {right}")
 
 
-def with_targets(options: Options | None, n: int, rng: np.random.Generator) -> Options | None:
+def same_targets(options: Options | None, n: int, rng: np.random.Generator) -> Options | None:
     """Draw a number of targets once, as a mask: all candidates are asked about the same."""
     wanted = options.get("targets") if isinstance(options, Mapping) else None
     if isinstance(wanted, bool) or not isinstance(wanted, int | np.integer):
@@ -406,7 +406,7 @@ def compare(
     if random_seed is None:
         random_seed = int(np.random.default_rng().integers(2**31))
     rng = np.random.default_rng(whole_number("random_seed", random_seed))
-    targeted = with_targets(attribute, len(original), rng.spawn(1)[0])
+    targeted = same_targets(attribute, len(original), rng.spawn(1)[0])
     audit = CandidateMeasures(original, targeted, identification, utility, n_jobs, thresholds)
     audit.check()
     found, told = dict[tuple[str, int], Measured](), progress or no_progress
@@ -420,7 +420,7 @@ def compare(
         for name, candidate in read.items():
             if r < sizes[name]:
                 tell = in_part(told, name, r, sizes[name])
-                own_seeds = seeds_of(random_seed, name, r)
+                own_seeds = replicate_seeds(random_seed, name, r)
                 found[name, r] = _replicate(audit, own_seeds, (name, r), candidate, tell)
                 told(name, r + 1, sizes[name])
     last = {name: of for (name, _), of in found.items()}  # replicate of each candidate
@@ -434,7 +434,7 @@ def compare(
         c = names.index(name)
         certain, over = (of.numbers.get(one, ABSENT) for one in JUDGED)
         judged[c, r] = certain.value, over.value, over.mcse
-        seeds[c, r] = seeds_of(random_seed, name, r)
+        seeds[c, r] = replicate_seeds(random_seed, name, r)
         parts[:, c, r] = np.transpose([of.numbers.get(measure, ABSENT) for measure in measures])
     ends = None
     if bounds is not False:
@@ -468,7 +468,7 @@ class Measured(NamedTuple):
     outcome: str = ""  # of the verdict; empty: it was not judged
 
 
-def seeds_of(random_seed: int, name: str, replicate: int) -> list[int]:
+def replicate_seeds(random_seed: int, name: str, replicate: int) -> list[int]:
     """Seeds of a replicate, counted from 0: of fit, release, attribute risk, and utility."""
     source = np.random.SeedSequence([random_seed, replicate, *name.encode()])
     return [int(seed) for seed in source.generate_state(len(SEEDS))]
@@ -504,11 +504,11 @@ def _ends(
 ) -> list[dict[str, Estimate]]:
     """The measures of minimum, maximum and unchanged release."""
     options: dict[str, Any] = {} if bounds is True else dict(bounds or {})
-    check_names("bounds", options, release_bounds)
+    check_candidate_options("bounds", options, release_bounds)
     any_made = {name for found in last for name in found.synthesized}
     made = [name for name in audit.original.columns if str(name) in any_made]
     usual: dict[str, Any] = {"synthesized": made, "m": max(found.m for found in last)}
-    seeds = seeds_of(random_seed, "bounds", 0)
+    seeds = replicate_seeds(random_seed, "bounds", 0)
     ends = release_bounds(audit.original, random_seed=seeds[1], **usual | options)
     three = (ends.minimum, ends.maximum, ends.unchanged)
     return [audit.measure(None, release, seeds[2:])[0] for release in three]

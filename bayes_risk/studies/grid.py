@@ -86,7 +86,7 @@ def by_name(name: str, values: Any, right: str) -> Mapping[str, Any]:
     return values
 
 
-def listed(name: str, values: Any, right: str = "a list of at least one value") -> list[Any]:
+def axis_values(name: str, values: Any, right: str = "a list of at least one value") -> list[Any]:
     """Values of an axis, at least one."""
     if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or not len(values):
         raise InputError(("over", name), values, f"; give {right}")
@@ -110,7 +110,7 @@ def labelled(
     if isinstance(values, Mapping) and values:
         return [(str(k), v) for k, v in values.items()]
     right = "a dict of label to value, or a list of values that label themselves"
-    given = listed(name, values, right)
+    given = axis_values(name, values, right)
     labels = [label(value) for value in given]
     if len(set(labels)) < len(labels):
         raise InputError(("over", name), f"names a value twice ({labels}); name each once")

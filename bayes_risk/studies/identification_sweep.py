@@ -18,17 +18,17 @@ from bayes_risk.matching.replicates import Replicates
 from bayes_risk.matching.result import COLUMNS, NOBODYS, MatchCounts
 from bayes_risk.matching.risk import MatchingOptions, check_effects, checked_choices, matched
 from bayes_risk.release.tables import Released, declared_columns
-from bayes_risk.release.tables import listed as list_tables
+from bayes_risk.release.tables import as_tables as list_tables
 
 from .grid import (
     GridAxes,
     SettingsGrid,
     Varied,
+    axis_values,
     by_name,
     check_m,
     checked_over,
     labelled,
-    listed,
     own_label,
     worst_of,
 )
@@ -41,7 +41,7 @@ DEFAULTS: dict[str, Any] = {"strategy": "always", "shape": "box", "closed": True
 OF = "radius of "
 
 
-def axes_of(keys: Sequence[str], over: Mapping[str, Any]) -> GridAxes:
+def sweep_axes(keys: Sequence[str], over: Mapping[str, Any]) -> GridAxes:
     """Label and value of every setting, by axis."""
     axes: GridAxes = {}
     for name, values in over.items():
@@ -112,7 +112,7 @@ def _subsets(values: Any, keys: Sequence[str]) -> list[list[str]]:
     if isinstance(values, int):
         k = min(whole_number("over['known']", values, 1), len(keys))
         return [list(s) for size in range(1, k + 1) for s in combinations(keys, size)]
-    subsets = [list(dict.fromkeys(subset)) for subset in listed("known", values)]
+    subsets = [list(dict.fromkeys(subset)) for subset in axis_values("known", values)]
     for column in (c for subset in subsets for c in subset):
         if column not in keys:
             raise InputError(f"over['known'] names {column!r}, which is not a key ({list(keys)})")
@@ -250,7 +250,7 @@ def identification_sweep(
     base = {**DEFAULTS, **options} | dict(zip(("known", "synthesized"), every, strict=True))
     base["releases"] = releases
     factors = ("radius", "known", "m", "strategy", *LABELLED)
-    grid = SettingsGrid(axes_of([*every[0], *every[1]], checked_over(over, factors, options)))
+    grid = SettingsGrid(sweep_axes([*every[0], *every[1]], checked_over(over, factors, options)))
     calls = [_call(base, grid.values(setting)) for setting in grid.settings]
     _settle_effects(calls)
     given = [(call.pop("releases"), MatchingOptions(**call)) for call in calls]

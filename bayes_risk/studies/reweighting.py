@@ -45,7 +45,7 @@ from bayes_risk._core.errors import DisplacedRiskWarning, InputError, of_type
 from bayes_risk._core.formats import number
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import in_range, whole_number
-from bayes_risk._core.validate import number as checked_number
+from bayes_risk._core.validate import real_number as checked_number
 from bayes_risk.data.base_result import Drawn, draw
 from bayes_risk.data.microdata import Microdata, checked_table
 from bayes_risk.data.record_weights import TAKE_THEM, checked_weights
@@ -55,10 +55,10 @@ from bayes_risk.risk.posterior import at_truth
 from bayes_risk.risk.result import AttributeRisk, measures_of
 from bayes_risk.utilities.tables import (
     MARGIN_MEASURES,
-    columns_of,
+    coded_columns,
     compared_columns,
     margins,
-    pairs,
+    pair_distances,
 )
 
 if TYPE_CHECKING:
@@ -239,8 +239,8 @@ def table_distances(data: Microdata, release: Release) -> dict[str, float]:
     (NaN where there is one column). Numbers are cut at the original's deciles.
     """
     compared = compared_columns(data.decode(data.codes), release, None, None)
-    columns = columns_of(compared, data.numbers, PARTS, "level")
-    found = {"margins": margins(columns, 1.0)[1], "pairs": pairs(columns, 1.0, 1)[1]}
+    columns = coded_columns(compared, data.numbers, PARTS, "level")
+    found = {"margins": margins(columns, 1.0)[1], "pairs": pair_distances(columns, 1.0, 1)[1]}
     at = MARGIN_MEASURES.index("total_variation")
     return {
         name: float(table[..., at].mean()) if table.size else np.nan

@@ -88,7 +88,7 @@ Counts = dict[str, tuple[float, float]]  # of each measure: how many, of how man
 Coded = tuple[Sequence[Ints], int]  # a column's codes in every table, the original first; levels
 
 
-def identity(key: Coded, l: int) -> tuple[Counts, Flags]:
+def uniques_kept(key: Coded, l: int) -> tuple[Counts, Flags]:
     """Uniques of the original and release l, those that are both; replicated uniques, (n,)."""
     d, s = _counted(key, l)
     N_d, N_s = float(len(key[0][0])), float(len(key[0][l]))
@@ -137,7 +137,7 @@ def attribute(key: Coded, target: Coded, both: Coded, l: int) -> tuple[Counts, F
     return counts, sure_s[both[0][0]]
 
 
-def combined(columns: Sequence[Coded]) -> Coded:
+def combined_column(columns: Sequence[Coded]) -> Coded:
     """Combinations of columns as one column."""
     ends = np.cumsum([len(codes) for codes in columns[0][0]])
     first, row, _ = distinct_rows(np.column_stack([np.concatenate(codes) for codes, _ in columns]))
@@ -237,14 +237,14 @@ def context_measures(
     cut = dict(groups or {})
     known_columns("groups", list(cut), [*keys, *targets])
     codes = {name: _codes(tables, name, cut.get(name)) for name in [*keys, *targets]}
-    key = combined([codes[name] for name in keys])
-    pairs = {name: combined([key, codes[name]]) for name in targets}
+    key = combined_column([codes[name] for name in keys])
+    pairs = {name: combined_column([key, codes[name]]) for name in targets}
     measured = _distance_columns(compared.columns, distances, holdout)
     held_out = 0 if holdout is None else _held_out(tables, measured, holdout)
     rows: list[Measured] = []
     replicated, disclosed = [], []
     for l, child in zip(range(1, tables.m + 1), rng.spawn(tables.m), strict=True):
-        counts, unique = identity(key, l)
+        counts, unique = uniques_kept(key, l)
         found, in_disco = _shares("", counts), np.empty((len(targets), len(original)), dtype=bool)
         for t, name in enumerate(targets):
             counts, in_disco[t] = attribute(key, codes[name], pairs[name], l)
@@ -328,7 +328,7 @@ def _held_out(tables: Tables, measured: Sequence[str], holdout: pd.DataFrame) ->
             f"the original's, and the standard error is up to {50 / h**0.5:.2g} %; give at least "
             f"{least:,}, or leave holdout out"
         )
-    key, _ = combined([(tables.column(c).codes, tables.column(c).size) for c in measured])
+    key, _ = combined_column([(tables.column(c).codes, tables.column(c).size) for c in measured])
     if shared := own_records(key[0], key[-1], (tables.index, holdout.index)):
         raise InputError(
             f"{shared:,} of {h:,} records of the holdout are the original's own in all "

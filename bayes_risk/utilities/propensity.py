@@ -44,7 +44,7 @@ class Profiles(NamedTuple):
 Block = tuple[Array, bool]
 
 
-def blocks_of(columns: Sequence[ColumnCells], at: Profiles) -> list[Block]:
+def column_blocks(columns: Sequence[ColumnCells], at: Profiles) -> list[Block]:
     """Dummies of categories; standardised numbers, with a dummy for missing ones."""
     found = []
     for column, values in zip(columns, at.values, strict=True):
@@ -194,7 +194,7 @@ def _logistic(
     files = np.split(row, [len(columns[0].values[0])])
     counts = (np.bincount(part, minlength=len(first)).astype(float) for part in files)
     at = Profiles(tuple(values[first] for values in both), *counts)
-    blocks = blocks_of(columns, at)
+    blocks = column_blocks(columns, at)
     d = np.array([block.shape[1] for block, _ in blocks])
     # predictors that products of two columns would make at most
     K = int(d.sum() + (d.sum() ** 2 - (d**2).sum()) // 2) if which is interactions else 0

@@ -19,11 +19,11 @@ from .propensity import MEASURES, MODELS, propensity
 from .tables import (
     MARGIN_MEASURES,
     PAIR_MEASURES,
-    columns_of,
+    coded_columns,
     compared_columns,
     margins,
     over_releases,
-    pairs,
+    pair_distances,
 )
 
 
@@ -302,12 +302,12 @@ def utility(
             '{"income": lambda df: smf.ols("income ~ age", df).fit()}'
         )
     tables = compared_columns(original, release, columns, synthesized)
-    coded = columns_of(tables, numbers, groups, missing)
+    coded = coded_columns(tables, numbers, groups, missing)
     frames = tables.tables.aligned(tables.columns) if fits else []
     found = inferences(fits, frames, tables.tables.m, rules, confidence)
     begin_work()
     margin_names, margin = margins(coded, tables.replaced)
-    pair_names, pair = pairs(coded, tables.replaced, n_jobs)
+    pair_names, pair = pair_distances(coded, tables.replaced, n_jobs)
     return Utility(
         margin_names=tuple(margin_names),
         pair_names=tuple(pair_names),

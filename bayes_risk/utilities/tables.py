@@ -22,7 +22,7 @@ from bayes_risk.data.equality import place_of
 from bayes_risk.data.microdata import MAX_LEVELS, checked_table, require_columns
 from bayes_risk.data.variables import check_magnitude, looks_continuous
 from bayes_risk.release.release import Release
-from bayes_risk.release.tables import Tables, group_edges, group_of, listed
+from bayes_risk.release.tables import Tables, as_tables, group_edges, group_of
 
 
 class Compared(NamedTuple):
@@ -65,7 +65,7 @@ def compared_columns(
     """Check and put side by side; see `bayes_risk.utilities.result.utility` for what is allowed."""
     if len(checked_table(original, "original")) < 2:
         raise InputError(f"original has {len(original)} records; give at least 2")
-    given = listed(release)
+    given = as_tables(release)
     wanted, left_out = _columns(original, release, given, columns)
     made = _made(wanted, release, synthesized)
     kept = [c for c in wanted if c not in made]
@@ -80,7 +80,7 @@ def compared_columns(
     return Compared(tables, tuple(wanted), tuple(made), tuple(kept), share, tuple(left_out))
 
 
-def columns_of(
+def coded_columns(
     compared: Compared, numbers: Sequence[str] | None, groups: int, missing: str
 ) -> list[ColumnCells]:
     """Code every column over all tables; numbers are cut at the original's quantiles."""
@@ -289,7 +289,7 @@ def margins(columns: Sequence[ColumnCells], replaced: float) -> tuple[list[str],
     return [c.name for c in made], np.array(found)
 
 
-def pairs(
+def pair_distances(
     columns: Sequence[ColumnCells], replaced: float, n_jobs: int
 ) -> tuple[list[tuple[str, str]], Array]:
     """Pairs, synthesised columns last, and their measures, shape (m, pairs, measures)."""

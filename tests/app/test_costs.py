@@ -145,7 +145,7 @@ def test_a_lone_last_target_joins_the_block_before(monkeypatch):
     monkeypatch.setattr(log_ratios, "ROOM", 1)
     monkeypatch.setattr(log_ratios, "BLOCK", 8)
     for n in range(1, 40):
-        blocks = log_ratios.blocks_of(Draws(), range(n))
+        blocks = log_ratios.target_blocks(Draws(), range(n))
         assert [k for b in blocks for k in range(b.start, b.stop)] == list(range(n))
         assert n == 1 or min(b.stop - b.start for b in blocks) > 1
 

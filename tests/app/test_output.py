@@ -15,9 +15,9 @@ import xarray as xr
 
 from bayes_risk import InputError
 from bayes_risk.app.output import (
+    as_json,
     check_target,
     output_folder,
-    plain,
     quoted,
     write_csv,
     write_run,
@@ -408,17 +408,17 @@ def test_confidential_values_in_risk_nc_alone_and_only_if_asked_for(confidential
 
 @pytest.mark.parametrize("value", [np.nan, np.float64("nan"), None])
 def test_numbers_that_do_not_exist_are_null(value):
-    assert plain({"a": [value]}) == {"a": [None]}
+    assert as_json({"a": [value]}) == {"a": [None]}
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.float64("inf")])
 def test_what_is_infinite_is_not_taken_for_what_does_not_exist(value):
-    (text,) = plain({"a": [value]})["a"]
+    (text,) = as_json({"a": [value]})["a"]
     assert isinstance(text, str) and float(text) == value
 
 
 def test_plain_things_for_json():
-    assert plain(
+    assert as_json(
         {1: np.int64(2), "t": pd.DataFrame({"x": [True]}, index=["r"]), "s": (np.bool_(1),)}
     ) == {"1": 2, "t": {"r": {"x": True}}, "s": [True]}
 

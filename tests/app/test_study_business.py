@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk.app.output import plain
+from bayes_risk.app.output import as_json
 from bayes_risk.app.run import audit, run_study
 from bayes_risk.app.study import declare
 from bayes_risk.app.study.study import parse_study
@@ -95,7 +95,7 @@ def test_sampling_is_passed_on():
 def test_printed_settings_are_the_same_study(given):
     study = parse_study(given)
     assert parse_study(tomllib.loads(as_toml(study.settings()))) == study
-    manifest = json.loads(json.dumps(plain(study.settings())))
+    manifest = json.loads(json.dumps(as_json(study.settings())))
     assert parse_study(manifest | {"data": {"path": "a.csv"}}) == study
 
 

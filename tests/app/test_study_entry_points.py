@@ -12,7 +12,7 @@ from bayes_risk import models
 from bayes_risk.app.cli import app
 from bayes_risk.app.run import run_compare, run_study, run_sweep
 from bayes_risk.app.run.runner import estimate
-from bayes_risk.app.study.signatures import section_of
+from bayes_risk.app.study.signatures import model_section
 from bayes_risk.app.study.study import parse_study
 
 CODE = '''
@@ -100,12 +100,12 @@ def package(tmp_path, monkeypatch):
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: strangers\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[bayes_risk.models]\nFlat = strangers:Flat\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    section_of.cache_clear()
+    model_section.cache_clear()
     rng = np.random.default_rng(1)
     table = pd.DataFrame({c: rng.choice(list("xyz"), 30) for c in ("a", "b")})
     table.to_csv(tmp_path / "t.csv", index=False)
     yield tmp_path
-    section_of.cache_clear()
+    model_section.cache_clear()
     vars(models).pop("Flat", None)
     sys.modules.pop("strangers", None)
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from bayes_risk._core.errors import InputError
-from bayes_risk.app.output import public, render_study, write_run
+from bayes_risk.app.output import redacted_files, render_study, write_run
 from bayes_risk.app.run import run_study
 from bayes_risk.app.study.study import parse_study
 
@@ -72,7 +72,7 @@ def test_page_and_files_have_the_groups(result, tmp_path):
 
 def test_nothing_of_the_groups_leaves(result):
     """One range of one number leaves: of groups no name, and no number of any size."""
-    left = public(result)
+    left = redacted_files(result)
     for text in (left["public.html"], json.dumps(left["public.json"])):
         assert not [word for word in ("north", "south", "below 30", "group") if word in text]
     assert len(left["public.json"]["numbers"]) == 1

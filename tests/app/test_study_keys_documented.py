@@ -25,11 +25,11 @@ from bayes_risk.app.study.sections import (
     DistributionSection,
     ReleaseSection,
 )
-from bayes_risk.app.study.signatures import DeclaredPart, ModelSection, part_of, section_of
+from bayes_risk.app.study.signatures import DeclaredPart, ModelSection, model_section, part_of
 from bayes_risk.app.study.study import SETTINGS, Study, parse_study
 from bayes_risk.matching.radii import SD, Absolute, Quantile
 
-MODELS = [section_of(kind).declares for kind in models.BUILT_IN]
+MODELS = [model_section(kind).declares for kind in models.BUILT_IN]
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "study-file.md").read_text(encoding="utf-8")
 GENERATOR = runpy.run_path(str(DOCS / "generate_study_file.py"))

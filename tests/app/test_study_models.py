@@ -91,11 +91,11 @@ def test_paths_of_models_count_from_the_folder_of_the_file(tmp_path):
     ],
 )
 def test_printed_settings_are_the_same_study(given):
-    from bayes_risk.app.output import plain
+    from bayes_risk.app.output import as_json
 
     study = parse_study(given)
     assert parse_study(tomllib.loads(as_toml(study.settings()))) == study
-    manifest = json.loads(json.dumps(plain(study.settings())))
+    manifest = json.loads(json.dumps(as_json(study.settings())))
     assert parse_study(manifest | {"data": {"path": "a.csv"}}) == study
 
 

@@ -21,7 +21,7 @@ from bayes_risk.app.cli import app
 from bayes_risk.app.output import render_study
 from bayes_risk.app.run import audit, run_study
 from bayes_risk.app.study.sections import GRID, made_guesses
-from bayes_risk.app.study.signatures import section_of
+from bayes_risk.app.study.signatures import model_section
 from bayes_risk.app.study.study import parse_study, read_study
 from bayes_risk.reporting.content import as_toml
 from bayes_risk.reporting.terminal import print_result
@@ -79,10 +79,10 @@ def test_every_key_reaches_the_model(model):
             assert getattr(found, key) == (tuple(value) if isinstance(value, list) else value), key
     arguments = set(inspect.signature(type(found)).parameters)
     of_fit = {"missing_numbers"} if model["kind"] == "CART" else set()
-    assert set(section_of(model["kind"]).model_fields) == arguments | {"kind"} | of_fit
+    assert set(model_section(model["kind"]).model_fields) == arguments | {"kind"} | of_fit
     if model["kind"] == "CART":  # trees that were kept reach `CART.from_rpart`
         kept = {"kind", "order", "models", "missing_numbers", "floor"}
-        assert set(section_of("CART", "from_rpart").model_fields) == kept
+        assert set(model_section("CART", "from_rpart").model_fields) == kept
     assert arguments - {"constraints", "floor"} == set(model) - {"kind"}
 
 
@@ -98,11 +98,11 @@ KEPT: dict[str, Any] = CART | {"models": "sub/models.json.gz", "missing_numbers"
     "model", [*EVERY_KEY, KEPT, PMM | {"constraints": ["a b.py:f", "sub/r.py:g"]}]
 )
 def test_printed_settings_are_the_same_study(model):
-    from bayes_risk.app.output import plain
+    from bayes_risk.app.output import as_json
 
     study = parse_study(content(model))
     assert parse_study(tomllib.loads(as_toml(study.settings()))) == study
-    manifest = json.loads(json.dumps(plain(study.settings())))
+    manifest = json.loads(json.dumps(as_json(study.settings())))
     assert parse_study(manifest | {"data": {"path": "a.csv"}}) == study
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 import bayes_risk as br
-from bayes_risk.evidence.evidence import combined
+from bayes_risk.evidence.evidence import combined_ratios
 from bayes_risk.evidence.leave_one_out import ratio_of_fit
 from bayes_risk.evidence.prior_weights import PriorContext, prior_weights
 from bayes_risk.evidence.problem import AuditProblem
@@ -65,7 +65,7 @@ def two_changes(fit, release, posteriors, distance=2):
     rngs = np.random.default_rng(1).spawn(len(posteriors))
     pairs = zip(posteriors, rngs, strict=True)
     ratios = (ratio_of_fit(lambda p=p: p, cases, rng, 2) for p, rng in pairs)
-    found = combined(ratios, len(posteriors) - 1, cases)
+    found = combined_ratios(ratios, len(posteriors) - 1, cases)
     context = PriorContext(fit.microdata, cases, problem.release, found.base)
     prior = prior_weights("uniform", context)
     nothing, none = np.full(len(cases), -np.inf), np.zeros(len(cases), dtype=bool)

@@ -250,7 +250,9 @@ def test_files_of_identification_risk_are_read_apart(tmp_path, monkeypatch):
 
 def test_a_damaged_message_is_an_end_and_runs_nothing():
     rng = np.random.default_rng(0)
-    whole = b"".join(map(bytes, reader.packed(["found", {1.0: DF["time"], "a": DF["text"]}])))
+    whole = b"".join(
+        map(bytes, reader.message_parts(["found", {1.0: DF["time"], "a": DF["text"]}]))
+    )
     read = 0
     for _ in range(300):
         damaged = bytearray(whole)

@@ -290,11 +290,11 @@ def test_posterior_after_a_release_against_quadrature(fits, synthesized):
 
 def test_the_pymc_model_is_the_same_density(short_fits):
     """Its log density at two points differs as the formula says."""
-    from bayes_risk.models.mixture.pymc_mixture import build
+    from bayes_risk.models.mixture.pymc_mixture import pymc_of_mixture
 
     fit = short_fits[2]
     post = fit.posterior
-    model = build(fit.microdata, post.columns, post.prior, post.units, transformed=False)
+    model = pymc_of_mixture(fit.microdata, post.columns, post.prior, post.units, transformed=False)
     logp = model.compile_logp(mode="FAST_COMPILE")
     values, expected = [], []
     for h in (10, 500):

@@ -15,7 +15,7 @@ from bayes_risk._core.batches import variance_by_fit
 from bayes_risk.evidence.evidence import in_batches
 from bayes_risk.evidence.modes import Modes
 from bayes_risk.models import DPMPM, Marginals
-from bayes_risk.risk.join import joined
+from bayes_risk.risk.join import joined_evidence
 from tests.oracles.label_sums import exact_log_evidence
 
 LEVELS = ["x", "y", "z"]
@@ -328,7 +328,7 @@ def test_modes_left_open_are_spanned(pair):
 
 
 def test_many_priors_of_joined_evidence(pair):
-    both = joined(pair)
+    both = joined_evidence(pair)
     assert "joined" in repr(both)
     assert both.compare({"a": "uniform", "b": "marginal"}).notna().all(axis=None)
     with pytest.raises(br.InputError, match="does not come release by release"):
@@ -418,7 +418,7 @@ def test_searched_guesses_and_joined_evidence(pair):
         br.join([searched, pair[1]])
     third = gathered(*second(pair[0], 5))
     with pytest.raises(br.InputError, match="evidence 1 was joined before"):
-        br.join([joined(pair), third])
+        br.join([joined_evidence(pair), third])
 
 
 def test_no_guess_in_common():

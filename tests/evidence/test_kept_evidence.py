@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 
 import bayes_risk as br
 from bayes_risk.evidence.evidence import Evidence
-from bayes_risk.evidence.leave_one_out import with_targets
+from bayes_risk.evidence.leave_one_out import targets_replaced
 from bayes_risk.evidence.prior_weights import PriorWeights
 from bayes_risk.models.regression.families import RegressionPrior
 from bayes_risk.risk.posterior import weigh
@@ -186,7 +186,7 @@ def test_refits_bring_their_own_base():
         ess=other.ess[:1],
         base=other.base[:, :1],
     )
-    mended = with_targets(found, np.array([1]), one)
+    mended = targets_replaced(found, np.array([1]), one)
     assert np.array_equal(mended.base[:, 0], base[:, 0])
     assert np.array_equal(mended.base[:, 1], other.base[:, 0])
 

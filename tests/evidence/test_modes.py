@@ -22,10 +22,10 @@ from bayes_risk.models.mixture import modes as chains_led
 from bayes_risk.models.mixture.modes import (
     FOUND_ON,
     Lengths,
+    chains_below,
     draws_beside,
     least,
     lengthened,
-    outside,
     scores,
     told_apart,
 )
@@ -247,7 +247,7 @@ def test_a_chain_that_leaves_the_mode_goes_back_to_where_it_was():
     tables = fit.posterior.tables(coded)
     said = scores(fit.posterior, tables, rng(2))[0]
     limit = least(said[first])
-    assert np.array_equal(outside(said, limit), last)
+    assert np.array_equal(chains_below(said, limit), last)
     mixed = fit.posterior.of_chains(np.array([first.argmax(), last.argmax()]))
     told = []
     longer = lengthened(
@@ -258,10 +258,10 @@ def test_a_chain_that_leaves_the_mode_goes_back_to_where_it_was():
     assert done[-1] > told[0][1] >= 3 * mixed.n_draws
     again = lengthened(mixed.of_chains(np.array([0])), coded, limit, 4, rng=rng(4))
     assert longer.n_draws == mixed.n_draws == 2 * again.n_draws
-    assert (basin_of(again) == 1).all() and not outside(
+    assert (basin_of(again) == 1).all() and not chains_below(
         scores(again, tables, rng(5))[0], limit
     ).any()
-    assert outside(scores(longer, tables, rng(6))[0], limit).tolist() == [False, True]
+    assert chains_below(scores(longer, tables, rng(6))[0], limit).tolist() == [False, True]
     size = mixed.n_draws // 2  # the other never stayed: it stands where it was
     assert np.isin(longer.draws.alpha[size:], mixed.draws.alpha[size:]).all()
     assert not np.isin(longer.draws.alpha[size // 4 : size], mixed.draws.alpha[:size]).any()
@@ -294,11 +294,11 @@ def test_a_chain_is_outside_that_was_there_for_a_quarter():
     limit = least(inside)
     for begin in range(0, 24, 6):
         quarter = inside[:, begin : begin + 6].copy()
-        assert not outside(quarter, limit).any()
+        assert not chains_below(quarter, limit).any()
         quarter[1, 4] -= 20  # one low draw is none
-        assert not outside(quarter, limit).any()
+        assert not chains_below(quarter, limit).any()
         quarter[3, 3:] -= 100
-        assert outside(quarter, limit).tolist() == [False, False, False, True, False]
+        assert chains_below(quarter, limit).tolist() == [False, False, False, True, False]
 
 
 def basin_of(posterior):

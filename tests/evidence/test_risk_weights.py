@@ -14,10 +14,10 @@ import bayes_risk as br
 from bayes_risk.data.record_weights import checked_weights
 from bayes_risk.models.mixture import mixed_terms
 from bayes_risk.models.mixture.kernel_arguments import FamilyLayout
-from bayes_risk.models.mixture.pymc_mixture import build
+from bayes_risk.models.mixture.pymc_mixture import pymc_of_mixture
 from bayes_risk.models.mixture.sweep import class_weights
-from bayes_risk.models.regression.part import build as build_regression
 from bayes_risk.models.regression.part import extra_of
+from bayes_risk.models.regression.part import pymc_regression as build_regression
 from tests.oracles.label_sums import log_label_prior
 
 Y = np.array([[0, 0], [0, 1], [1, 1]])
@@ -252,8 +252,8 @@ def test_pymc_model_has_the_pseudo_likelihood():
     fit = fitted(1, ALPHA, draws=8)
     prior, units, data = fit.posterior.prior, fit.posterior.units, fit.microdata
     columns = fit.columns
-    with_powers = build(data, columns, prior, units, transformed=False)
-    plain = build(data, columns, prior, replace(units, power=None), transformed=False)
+    with_powers = pymc_of_mixture(data, columns, prior, units, transformed=False)
+    plain = pymc_of_mixture(data, columns, prior, replace(units, power=None), transformed=False)
     point = {"alpha": 0.8, "levels_x0": [[0.3, 0.7]], "levels_x1": [[0.6, 0.4]]}
     values = {name: np.array(value) for name, value in point.items()}
     logps = [m.compile_logp(mode="FAST_COMPILE")(values) for m in (with_powers, plain)]

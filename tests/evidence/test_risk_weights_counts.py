@@ -11,9 +11,9 @@ from scipy import integrate, stats
 from scipy.special import gammaln, logsumexp
 
 import bayes_risk as br
-from bayes_risk.models.mixture.families import cumulated_masses, log_number, tables_of
+from bayes_risk.models.mixture.families import cumulated_masses, log_number_density, log_tables
 from bayes_risk.models.mixture.masses import count_constants, stirling_error
-from bayes_risk.models.mixture.pymc_mixture import build
+from bayes_risk.models.mixture.pymc_mixture import pymc_of_mixture
 from bayes_risk.models.mixture.state import Prior, Rows
 from tests.oracles.exact_counts import log_gamma
 from tests.oracles.label_sums import log_label_prior
@@ -114,7 +114,7 @@ def test_powers_of_poissons_by_quadrature(x, w):
     e, A, B = 1.5, 2.5, 0.75
     constants = constants_of(x, w)
     of = np.array([A, B, stirling_error(A), 0.0, 0.0])
-    found = log_number(x, e, of, False, False, w, constants)
+    found = log_number_density(x, e, of, False, False, w, constants)
     exact = integrate.quad(
         lambda r: stats.poisson.pmf(x, e * r) ** w * stats.gamma.pdf(r, A, scale=1 / B),
         0,
@@ -148,7 +148,7 @@ def test_labels_of_large_counts_keep_their_classes():
         rate=np.ones(2),
     ).layout
     data = Rows(np.empty((1, 0), np.int32), x[None], ones, np.empty((1, 0)))
-    cumulated_masses(data, np.array([w]), 0, phi, layout, tables_of(pi, phi, layout), out)
+    cumulated_masses(data, np.array([w]), 0, phi, layout, log_tables(pi, phi, layout), out)
     out = np.diff(out, prepend=0.0)
     logs = [
         Decimal(pi[k]).ln()
@@ -164,7 +164,9 @@ def test_labels_of_large_counts_keep_their_classes():
 def test_pymc_model_has_the_pseudo_likelihood():
     fit = fitted(1, ALPHA, draws=8)
     args, units = (fit.microdata, fit.columns, fit.prior), fit.posterior.units
-    models = [build(*args, u, transformed=False) for u in (units, replace(units, power=None))]
+    models = [
+        pymc_of_mixture(*args, u, transformed=False) for u in (units, replace(units, power=None))
+    ]
     point = {"alpha": np.array(0.8), "rates": np.array([[2.0, 1.5]])}
     logps = [m.compile_logp(mode="FAST_COMPILE")(point) for m in models]
     log_f = stats.poisson.logpmf(Y, E[:, None] * point["rates"]).sum(axis=1)

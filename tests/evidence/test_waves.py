@@ -14,7 +14,7 @@ import bayes_risk as br
 from bayes_risk._core.batches import standard_error
 from bayes_risk.evidence.evidence import in_batches
 from bayes_risk.models import DPMPM, Marginals
-from bayes_risk.risk.join import check_earlier, joined
+from bayes_risk.risk.join import check_earlier, joined_evidence
 
 LEVELS = ["x", "y", "z"]
 MOVES = pd.DataFrame(
@@ -478,7 +478,7 @@ def test_a_change_that_the_table_rules_out(waves):
 
 
 def test_joined_waves_under_other_priors(waves):
-    both = joined(waves, transition="panel")
+    both = joined_evidence(waves, transition="panel")
     assert both.compare({"a": "uniform", "b": of_first}).notna().all(axis=None)
     with pytest.raises(br.InputError, match="needs one release"):
         both.risk("release")

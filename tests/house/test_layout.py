@@ -291,6 +291,18 @@ def test_a_class_name_means_one_thing():
     assert [name for name in set(classes) if classes.count(name) > 1] == []
 
 
+def test_a_function_name_means_one_thing():
+    """Of functions of modules; each reader has its `stored`, both risks are given `by_group`."""
+    functions = [
+        node.name
+        for tree in TREES.values()
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
+    ]
+    more = {name for name in functions if functions.count(name) > 1}
+    assert more == {"stored", "by_group"}
+
+
 def test_no_room_has_too_many_files():
     files = [name for name in FILES if not name.endswith(".__init__")]
     rooms = [name.rpartition(".")[0] for name in files]

@@ -65,7 +65,7 @@ def test_intervals_that_do_not_fit():
 
 
 def test_it_says_what_it_is():
-    said = priors.in_words(br.Interval(500, 700, column="w"))
+    said = priors.prior_in_words(br.Interval(500, 700, column="w"))
     assert said == (
         "with probability 0.9 w lies from 500 to 700, spread uniform inside and outside"
     )

@@ -76,9 +76,9 @@ def test_guesses_that_are_not_counted_get_nothing():
 
 
 def test_they_say_what_they_are():
-    assert priors.in_words("uniform") == "every guess equally probable"
-    assert "3 times as probable" in priors.in_words(br.TruthFactor(3))
-    assert priors.in_words([1, 2]) == "given by the user"
+    assert priors.prior_in_words("uniform") == "every guess equally probable"
+    assert "3 times as probable" in priors.prior_in_words(br.TruthFactor(3))
+    assert priors.prior_in_words([1, 2]) == "given by the user"
 
 
 # --- from the model, from the release, mixtures ------------------------------------------------
@@ -170,9 +170,9 @@ def test_densities_that_are_infinite_on_the_grid_are_improper():
 
 
 def test_new_priors_say_what_they_are():
-    assert "without the release" in priors.in_words("predictive")
-    assert "used twice" in priors.in_words("release")
-    said = priors.in_words(br.MixedPrior({"uniform": 1, "marginal": 3}))
+    assert "without the release" in priors.prior_in_words("predictive")
+    assert "used twice" in priors.prior_in_words("release")
+    said = priors.prior_in_words(br.MixedPrior({"uniform": 1, "marginal": 3}))
     assert said.startswith("a mixture: 0.25 of [every guess") and "0.75 of [product" in said
 
 

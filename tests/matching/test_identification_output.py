@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 import bayes_risk as br
-from bayes_risk.app.output import plain
+from bayes_risk.app.output import as_json
 from bayes_risk.evidence.modes import Modes
 from bayes_risk.matching.replicates import Replicates
 from bayes_risk.reporting.terminal import _trust, on_screen
@@ -158,10 +158,10 @@ def test_tables_that_were_drawn_are_no_releases() -> None:
 def test_the_rules_are_written_down() -> None:
     rule = (np.arange(30) % 2).astype(bool)
     risk = risk_of(missing={"job": "never"}, reason=rule)
-    found = json.loads(json.dumps(plain(risk.to_dict())))
+    found = json.loads(json.dumps(as_json(risk.to_dict())))
     assert found["missing"] == {"job": "never"}
     assert found["reason"] is True
     assert found["population_estimated"] is False
     assert found["measures"]["pooled"]["baseline"] == risk.baseline_expected_match_risk
-    usual = plain(risk_of().to_dict())
+    usual = as_json(risk_of().to_dict())
     assert (usual["missing"], usual["reason"]) == ({}, False)

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from bayes_risk import IdentificationRisk, InputError, identification_risk
 from bayes_risk.app.cli import app
-from bayes_risk.app.run import identify
+from bayes_risk.app.run import identify_files
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.release.correspondence import correspondence
 from bayes_risk.release.tables import Tables
@@ -171,7 +171,7 @@ def run_rate(folder):
         "release": {"files": [folder / "syn.csv"], "columns": ["job"]},
         "identification": {"known": ["age"], "synthesized": ["job"]},
     }
-    found = identify(parse_study(content))
+    found = identify_files(parse_study(content))
     rate = float(found.identification.summary()["true_match_rate"].max())
     assert rate > 0
     return rate

@@ -11,7 +11,7 @@ from scipy.stats import kstest, truncnorm
 
 import bayes_risk as br
 from bayes_risk.data.microdata import Microdata
-from bayes_risk.models.trees.cart import draw_donors, smooth
+from bayes_risk.models.trees.cart import draw_donors, kernel_draws
 from bayes_risk.models.trees.cart_evidence import LeafCounts
 from bayes_risk.models.trees.kernels import bandwidth
 from bayes_risk.models.trees.tree import BAYESIAN, PLAIN, grow
@@ -326,7 +326,7 @@ def test_kernels_are_truncated_normals():
     tree = grow(data, 1, np.array([0]), min_leaf=20, seed=0)
     y, h = data.codes[:, 1], bandwidth(data.codes[:, 1])
     nodes = np.zeros(20_000, dtype=np.int64)
-    drawn = smooth(tree, y, nodes, np.full(20_000, 0.1), np.random.default_rng(3))
+    drawn = kernel_draws(tree, y, nodes, np.full(20_000, 0.1), np.random.default_rng(3))
     exact = truncnorm(-0.1 / h, 0.9 / h, loc=0.1, scale=h)
     assert abs(drawn.mean() - exact.mean()) < 4 * exact.std() / np.sqrt(20_000)
     assert kstest(drawn, exact.cdf).pvalue > 1e-4

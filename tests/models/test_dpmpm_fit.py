@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 import bayes_risk as br
 from bayes_risk.models.mixture.columns import Columns, Mechanism
 from bayes_risk.models.mixture.posterior import log_masses
-from bayes_risk.models.mixture.pymc_mixture import build
+from bayes_risk.models.mixture.pymc_mixture import pymc_of_mixture
 from tests.helpers.fits import encoded
 from tests.oracles.kernel_twins import codes_of, simulate
 from tests.oracles.latent_classes import LEVELS, K, layout, rows_of, units_of
@@ -88,7 +88,7 @@ def test_log_density_of_the_model_equals_numpy():
     rng = np.random.default_rng(3)
     data, prior = br.Microdata.from_frame(TABLE), layout(3)
     units = units_of(data.codes + prior.starts[:-1].astype(np.int32))
-    logp = build(
+    logp = pymc_of_mixture(
         data, Columns.of(levels=np.arange(len(data.columns))), prior, units, transformed=False
     ).compile_logp(mode="FAST_COMPILE")
     for _ in range(3):

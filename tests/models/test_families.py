@@ -16,10 +16,10 @@ from bayes_risk.models.regression import families as rooms
 from bayes_risk.models.regression.part import (
     Coefficients,
     Part,
-    build,
     data_of,
     extra_of,
     n_outcomes,
+    pymc_regression,
 )
 
 R, H, K, TRIALS = 30, 7, 4, 12
@@ -313,7 +313,7 @@ def outcomes_of(part, rows, free):
     """log density of each outcome under each draw, by PyMC, without compilation."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = build(part, rows)
+        model = pymc_regression(part, rows)
         density = model.compile_logp([model["outcome"]], sum=False, mode="FAST_COMPILE")
     columns = []
     for h in range(H):

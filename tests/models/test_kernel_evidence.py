@@ -15,7 +15,7 @@ from bayes_risk.models.trees.kernels import (
     _log_between,
     bandwidth,
     beta_rule,
-    log_joint,
+    log_shown,
     of_node,
     points_for,
     reference,
@@ -222,7 +222,7 @@ def test_integrals_over_one_weight(N, R):
         if mine == 0:
             guess = y.min()  # the range stays
         out = np.empty(len(W))
-        assert log_joint(node, False, (mine, guess), rule, out) is None
+        assert log_shown(node, False, (mine, guess), rule, out) is None
         held = under(y, own, guess)
         place = np.append(np.searchsorted(values, held[:-1]), -1)
         K = kernels(held, z, False)
@@ -246,8 +246,8 @@ def test_bandwidths_between_those_kept():
     one, two = np.empty(16), np.empty(16)
     for mine in range(1, len(node[1][0]) - 1, 5):
         for through, guess in ((True, 31.0), (True, 60.0), (False, 0.0)):
-            log_joint(node, True, (mine, guess if through else -np.inf), rule, one)
-            log_joint(bare, True, (mine, guess if through else -np.inf), rule, two)
+            log_shown(node, True, (mine, guess if through else -np.inf), rule, one)
+            log_shown(bare, True, (mine, guess if through else -np.inf), rule, two)
             np.testing.assert_allclose(one, two, atol=1e-4)
 
 

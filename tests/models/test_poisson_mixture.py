@@ -11,11 +11,11 @@ from scipy.special import logsumexp
 import bayes_risk as br
 from bayes_risk.data.variables import Number
 from bayes_risk.evidence.diagnostics import ess_and_rhat
-from bayes_risk.models.mixture.business.competitors import deal, groups_of, thresholds
+from bayes_risk.models.mixture.business.competitors import deal, shared_groups, thresholds
 from bayes_risk.models.mixture.columns import prior_of
 from bayes_risk.models.mixture.poisson_mixture import PoissonMixture
 from bayes_risk.models.mixture.posterior import log_masses
-from bayes_risk.models.mixture.pymc_mixture import build
+from bayes_risk.models.mixture.pymc_mixture import pymc_of_mixture
 from bayes_risk.models.mixture.state import Rows
 from tests.helpers.fits import encoded
 from tests.oracles.poisson_oracles import log_label_masses
@@ -118,7 +118,7 @@ def test_log_density_of_the_model_equals_numpy(zeros):
     data, columns = fit.microdata, fit.columns
     prior, rng = prior_of(model, data, columns), np.random.default_rng(2)
     found = columns.rows(data.codes, prior)
-    made = build(data, columns, prior, found.units(), transformed=False)
+    made = pymc_of_mixture(data, columns, prior, found.units(), transformed=False)
     logp = made.compile_logp(mode="FAST_COMPILE")
     x, e, rows = found.counts, found.exposure, found.positions
     for _ in range(3):
@@ -325,9 +325,9 @@ def test_tails_are_apart_column_by_column(fit):
 def test_ties_at_the_threshold_stay_below_it():
     counts = np.array([[1.0], [5.0], [5.0], [5.0], [9.0]])
     assert thresholds(counts, 0.5) == [5.0]
-    groups = groups_of(np.array([3, 3, 4, 4, 4]), counts, 0.5)
+    groups = shared_groups(np.array([3, 3, 4, 4, 4]), counts, 0.5)
     assert groups[:, 0].tolist() == [3, 3, 4, 4, -1]
-    assert groups_of(np.array([0, 1]), np.array([[2.0], [2.0]]), 0.5).tolist() == [[0], [1]]
+    assert shared_groups(np.array([0, 1]), np.array([[2.0], [2.0]]), 0.5).tolist() == [[0], [1]]
 
 
 def test_singletons_are_named():

@@ -11,8 +11,8 @@ from bayes_risk.models.mixture.families import (
     draw_parameters,
     exponentials,
     log_class_masses,
+    log_tables,
     log_top,
-    tables_of,
 )
 from bayes_risk.models.mixture.masses import log_poisson
 from bayes_risk.models.mixture.mixed_terms import fill_reals
@@ -34,7 +34,7 @@ def none(n):
 
 def masses(x, e, rows, pi, phi, prior):
     """The library's log masses, shape (n, K)."""
-    data, tables = data_of(x, e, rows), tables_of(pi, phi, prior.layout)
+    data, tables = data_of(x, e, rows), log_tables(pi, phi, prior.layout)
     out = np.empty((len(x), len(pi)))
     for i in range(len(x)):
         log_class_masses(data, i, phi, prior.layout, tables, out[i])

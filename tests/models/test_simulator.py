@@ -14,7 +14,7 @@ import bayes_risk as br
 from bayes_risk._core.checkpoint import Store, keeping
 from bayes_risk.evidence.learnt import Learnt
 from bayes_risk.models.simulator.paths import Predictors, axes, leaf_members
-from bayes_risk.models.simulator.ratio import Examples, fitted
+from bayes_risk.models.simulator.ratio import Examples, fitted_ratio
 from bayes_risk.reporting import plots
 from bayes_risk.reporting.sections import section_of
 from bayes_risk.reporting.verdicts.reason import Thresholds
@@ -262,7 +262,7 @@ def test_it_converges_to_the_enumerated_posterior_given_what_it_looks_at(sizes):
         features = np.zeros((size, 2, len(kinds)))
         features[np.arange(size), 1, shown] = 1.0  # one weight for each value of the statistic
         half = np.full((size, 2), np.log(0.5))
-        fit = fitted(Examples(features, half, g, np.arange(size) % 20))
+        fit = fitted_ratio(Examples(features, half, g, np.arange(size) % 20))
         weights = np.array([sum(p_of_z((0,) * n, z) + p_of_z((1, *[0] * (n - 1)), z) for z in zs)
                             for zs in _releases(kinds, n)])  # fmt: skip
         p = 1 / (1 + np.exp(-fit.weights))

@@ -512,7 +512,7 @@ def test_probabilities_are_frequencies(share, m):
     """The target's value has equal chances, strangers' values come from p(. | y_A, y*)."""
     from bayes_risk.models.fits.sampling import Length
     from bayes_risk.models.regression.families import Scaling
-    from bayes_risk.models.regression.fit import fitted
+    from bayes_risk.models.regression.fit import fitted_regressions
     from tests.models.test_tree_calibration import z_scores as calibration
 
     n, target, values = 12, 3, [-2.0, -1.0, 0.0, 1.0, 2.5]
@@ -533,7 +533,7 @@ def test_probabilities_are_frequencies(share, m):
         data = model._microdata(df, levels=None, releases=(), missing="error")
         parts = [replace(p, scaling=scaling) for p in model._parts(data)]
         length = Length(draws=100, tune=0, chains=2)
-        fit = fitted(model, data, parts, None, length, "pymc", rng, None)
+        fit = fitted_regressions(model, data, parts, None, length, "pymc", rng, None)
         release = replace(fit.synthesize(m, random_seed=rng), draw_index=None)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", br.UnreliableWeightsWarning)

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 import bayes_risk as br
-from bayes_risk.release.tables import tables_of
+from bayes_risk.release.tables import tables_with_release
 from bayes_risk.release.totals import LEVEL, kept_exactly
 from bayes_risk.reporting.verdicts.verdict import Thresholds, judge
 
@@ -96,7 +96,7 @@ def test_means_are_kept_by_files_of_other_sizes_and_in_other_rows():
     other["income"] += df["income"].mean() - other["income"].mean()
     moved = df.assign(income=by_area(df, rng)).sample(frac=1, random_state=1)
     for file, persons in ((other, 200), (moved.reset_index(drop=True), 200)):
-        (most, *_) = kept_exactly(tables_of(df, file, False)).totals
+        (most, *_) = kept_exactly(tables_with_release(df, file, False)).totals
         assert most.persons == persons and most.form == "sum"
 
 
@@ -131,7 +131,7 @@ def test_sound_files_keep_no_sum():
             if seed % 2:
                 df["income"] = (df["income"] / 100).round() * 100
             for name, (file, own) in sound(df, rng).items():
-                found = kept_exactly(tables_of(df, file, own))
+                found = kept_exactly(tables_with_release(df, file, own))
                 files += 1
                 seen += [(name, n, seed)] if found.totals or found.alike else []
     assert len(seen) <= stats.binom.isf(1e-4, files, LEVEL), seen
@@ -163,12 +163,12 @@ def test_a_group_in_which_all_are_ill_is_a_doubt(n):
 def test_groups_that_are_alike_by_chance_or_by_definition_are_none():
     df, file = ill(600, 2, area="none")
     df["region"] = file["region"] = df["area"].astype(int).floordiv(3).astype(str)
-    assert not kept_exactly(tables_of(df, file, None)).alike
+    assert not kept_exactly(tables_with_release(df, file, None)).alike
     few, shown = ill(14, 3)  # one or two persons an area
-    assert not kept_exactly(tables_of(few, shown, None)).alike
+    assert not kept_exactly(tables_with_release(few, shown, None)).alike
 
 
 def test_a_value_that_was_synthesised_is_known_of_no_group():
     df, file = ill(600, 1)
     file["ill"] = np.where(np.random.default_rng(1).random(600) < 0.2, "yes", "no")
-    assert not kept_exactly(tables_of(df, file, None)).alike
+    assert not kept_exactly(tables_with_release(df, file, None)).alike

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayes_risk.reporting.content import bar_ends, times_allowed
-from bayes_risk.reporting.verdicts.attribute import Gain, _of_allowed, counted
+from bayes_risk.reporting.verdicts.attribute import Gain, _of_allowed, too_much
 from bayes_risk.reporting.verdicts.reason import Thresholds, multiple
 from bayes_risk.reporting.verdicts.verdict import judge
 from tests.helpers.edge_results import attribute, identification
@@ -26,7 +26,7 @@ def test_a_record_is_above_one_exactly_where_it_counts(limits):
     prior, p = rng.beta(0.5, 2, 2_000), rng.beta(0.5, 1, 2_000)
     of = gain(prior, p)
     found = [_of_allowed(of, i, limits, 2.0)[1] > 1 for i in range(len(p))]
-    assert found == counted(of.gained, of.log_bayes_factor, limits).tolist()
+    assert found == too_much(of.gained, of.log_bayes_factor, limits).tolist()
     assert 0.1 < np.mean(found) < 0.9
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bayes_risk.app.run import identify, run_study
+from bayes_risk.app.run import identify_files, run_study
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.reporting.verdicts.reason import ABOVE, RISK, WITHIN, Thresholds
 from bayes_risk.reporting.verdicts.reasons import CLAUSES, GIVES
@@ -42,7 +42,7 @@ def verdicts(folder, kind):
         "release": {"files": paths, "columns": asked["synthesized"]},
         "identification": asked,
     }
-    return [run(parse_study(content)).verdict for run in (identify, run_study)]
+    return [run(parse_study(content)).verdict for run in (identify_files, run_study)]
 
 
 def the_same(folder, kind):

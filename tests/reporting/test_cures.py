@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayes_risk.app.run import identify, run
+from bayes_risk.app.run import identify_files, run
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.reporting.verdicts.doubts import CURES
 
@@ -119,7 +119,7 @@ def judged(folder, kind, what, corresponds="as made"):
 
 @pytest.mark.parametrize("kind", files())
 def test_the_same_files_have_the_same_verdict_by_identify_and_by_audit(tmp_path, kind):
-    one, other = (judged(tmp_path, kind, what) for what in (identify, run))
+    one, other = (judged(tmp_path, kind, what) for what in (identify_files, run))
     assert one.headline == other.headline
     assert one.reasons == other.reasons
     of = {"rows unknown": "inconclusive", "kept columns, noise": "above your thresholds"}

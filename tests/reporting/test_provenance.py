@@ -12,7 +12,7 @@ from bayes_risk.app.run import run_study
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.release.provenance import DataFile, Provenance, data_file, describe
 from bayes_risk.release.synthpop import files_of_releases
-from bayes_risk.reporting.provenance import in_full, in_words, origin
+from bayes_risk.reporting.provenance import data_in_words, in_full, origin
 from bayes_risk.reporting.report import report
 from tests.helpers.edge_results import confidential, identification
 
@@ -95,7 +95,7 @@ def test_describe_counts_and_shows_no_value():
     ]
     assert found["levels"].tolist() == [3, 2, 2, 1, 2, 1]
     assert found["missing"].tolist() == [0, 0, 1, 2, 0, 0]
-    assert in_words(found, 3) == (
+    assert data_in_words(found, 3) == (
         "3 records, 6 columns: 2 categorical (1 to 3 levels), 1 of yes or no, 1 of whole "
         "numbers, 1 of numbers, 1 of dates; 3 values are missing, in 2 columns."
     )

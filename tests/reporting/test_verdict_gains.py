@@ -10,9 +10,9 @@ from bayes_risk import InputError
 from bayes_risk.app.study.keys import unknown
 from bayes_risk.data.variables import Variable
 from bayes_risk.evidence.problem import Sample
-from bayes_risk.reporting.verdicts.attribute import at_most, gains
+from bayes_risk.reporting.verdicts.attribute import gains, most_beyond
 from bayes_risk.reporting.verdicts.verdict import Thresholds, judge
-from bayes_risk.risk.closeness import nearest
+from bayes_risk.risk.closeness import nearest_values
 from tests.helpers.edge_results import attribute, identification
 from tests.helpers.numeric_results import INCOME, JOB, numeric
 
@@ -142,12 +142,12 @@ def test_the_worst_records_are_those_under_the_prior_that_decided():
 def test_the_bound_is_the_largest_number_that_a_sample_may_miss(N, k):
     M = np.arange(N - k + 1)
     missed = hypergeom.pmf(0, N, M, k)
-    assert at_most(N, k) == M[missed >= 0.05].max()
+    assert most_beyond(N, k) == M[missed >= 0.05].max()
 
 
 def test_the_bound_approaches_the_rule_of_three():
     N, k = 1_000_000, 300
-    assert at_most(N, k) / N == pytest.approx(1 - 0.05 ** (1 / k), rel=k / N)
+    assert most_beyond(N, k) / N == pytest.approx(1 - 0.05 ** (1 / k), rel=k / N)
 
 
 def sampled(records, k, *, at_random=True, p=0.35):
@@ -157,14 +157,14 @@ def sampled(records, k, *, at_random=True, p=0.35):
 def test_a_small_sample_is_inconclusive_and_the_headline_says_of_how_many():
     verdict = judge(sampled(400, 20), CALM)
     assert verdict.headline == "Inconclusive; of 400 records 20 were audited."
-    assert f"at most {at_most(400, 20)} may be above (95 %)" in verdict.deciding[0].sentence
+    assert f"at most {most_beyond(400, 20)} may be above (95 %)" in verdict.deciding[0].sentence
     enough = int(verdict.deciding[0].cure.split()[2])
     assert judge(sampled(400, enough), CALM).outcome == "within your thresholds"
     assert judge(sampled(400, enough - 1), CALM).outcome == "inconclusive"
 
 
 def test_a_large_sample_has_its_bound_in_the_headline():
-    bound = at_most(1_000_000, 300)
+    bound = most_beyond(1_000_000, 300)
     assert judge(sampled(1_000_000, 300), CALM).headline == (
         "Within your thresholds; of 1,000,000 records 300 were audited; of the other 999,700 at "
         f"most {bound:,} may be above (95 %)."
@@ -190,7 +190,7 @@ def test_the_nearest_values_are_those_to_which_the_release_adds_most():
     values = np.sort(rng.normal(50, 20, size=(15, 4)), axis=0)
     prior, p = (rng.dirichlet(np.ones(15), size=4).T for _ in range(2))
     risk = numeric(values[..., None], p, prior, variables=(INCOME,), mcse=0.0)
-    found = nearest(risk, [0])
+    found = nearest_values(risk, [0])
     for u in range(4):
         far = np.abs(values[:, u] - values[risk.truth[u], u])
         windows = [far <= r for r in far]
@@ -206,7 +206,7 @@ def test_nearest_values_of_several_variables_have_the_true_category():
     prior = np.full((6, 1), 1 / 6)
     p = np.array([[0.3], [0.1], [0.3], [0.1], [0.1], [0.1]])
     risk = numeric(codes, p, prior, variables=(INCOME, JOB), mcse=0.0)
-    found = nearest(risk, [0, 1])
+    found = nearest_values(risk, [0, 1])
     assert found["prior"].item() == pytest.approx(2 / 6)
     assert found["probability"].item() == pytest.approx(0.6)
 

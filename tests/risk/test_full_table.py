@@ -14,7 +14,7 @@ import bayes_risk as br
 from bayes_risk._core.batches import variance_of_estimate
 from bayes_risk.evidence import products
 from bayes_risk.evidence.contract import Targets
-from bayes_risk.evidence.evidence import combined
+from bayes_risk.evidence.evidence import combined_ratios
 from bayes_risk.evidence.leave_one_out import ratio_of_fit
 from bayes_risk.evidence.methods import choose_method
 from bayes_risk.evidence.problem import AuditProblem, cases_of
@@ -90,7 +90,7 @@ def predictive_evidence(posteriors, cases, rngs):
     """As the plan gathers it."""
     pairs = zip(posteriors, rngs, strict=True)
     ratios = (ratio_of_fit(lambda p=p: p, cases, rng, 1) for p, rng in pairs)
-    return combined(ratios, len(posteriors) - 1, cases)
+    return combined_ratios(ratios, len(posteriors) - 1, cases)
 
 
 def both_ways(fit, release, prior="uniform", **how):

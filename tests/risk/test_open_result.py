@@ -15,7 +15,7 @@ import bayes_risk as br
 from bayes_risk.app.output import _kept, write_run
 from bayes_risk.app.run import run_study
 from bayes_risk.app.study.study import parse_study
-from bayes_risk.data.kept import GROUP, MAKERS, _hash, kept, parts_of, read_kept, write_new
+from bayes_risk.data.kept import GROUP, MAKERS, _hash, kept, layout_of, read_kept, write_new
 from bayes_risk.demo import demo_data
 from tests.helpers.every_result import every
 
@@ -381,7 +381,7 @@ def test_arrays_met_twice_are_kept_once():
     array = np.arange(1000.0)
     assert kept({"a": array, "b": (array, array)})["f8"].size == 1000
     assert kept({"a": array, "b": array.copy()})["f8"].size == 2000
-    assert parts_of(object()) is None
+    assert layout_of(object()) is None
 
 
 def test_a_folder_that_was_moved_is_read(folder, tmp_path):

@@ -260,7 +260,7 @@ def many(kind: str, seeds: range, folder: Path, apart: bool = False) -> str:
     bare = reader._stored
 
     def passed(found: Any) -> Any:  # through the message that a process sends
-        return reader.received(io.BytesIO(b"".join(reader.packed(found))))
+        return reader.received(io.BytesIO(b"".join(reader.message_parts(found))))
 
     def sent(*how: Any) -> Any:
         found = bare(*how)

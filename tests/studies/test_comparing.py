@@ -193,7 +193,7 @@ def test_targets_are_drawn_once_for_all(people, monkeypatch):
         return true(*args, targets=targets, **how)
 
     monkeypatch.setattr(measuring, "attribute_risk", spy)
-    monkeypatch.setattr(measuring, "check_names", lambda *_: None)
+    monkeypatch.setattr(measuring, "check_candidate_options", lambda *_: None)
     two = {"a": CART(order=["job"]), "b": CART(order=["edu"])}
     attribute = {"targets": 15, "guesses": {"edu": br.Levels(), "job": br.Levels()}}
     br.compare(two, people, attribute=attribute, utility=None, replicates=1, random_seed=0)

@@ -23,13 +23,13 @@ from bayes_risk.utilities.propensity import (
 from bayes_risk.utilities.tables import (
     TableDistance,
     _mean_deviation,
-    columns_of,
+    coded_columns,
     compared_columns,
     counts,
     distance,
     margins,
     mutual_information,
-    pairs,
+    pair_distances,
 )
 
 R = 200  # releases of a simulated null
@@ -97,8 +97,10 @@ def test_mean_deviation_of_a_binomial_by_enumeration(n, p):
 
 def test_nulls_of_tables_by_simulation():
     df = table(400)
-    coded = columns_of(compared_columns(df, resampled(df, 300), ["a", "b"], None), None, 5, "level")
-    for values in (margins(coded, 1.0)[1], pairs(coded, 1.0, 1)[1]):
+    coded = coded_columns(
+        compared_columns(df, resampled(df, 300), ["a", "b"], None), None, 5, "level"
+    )
+    for values in (margins(coded, 1.0)[1], pair_distances(coded, 1.0, 1)[1]):
         for one in np.moveaxis(values, 1, 0):
             found = pd.DataFrame(one[:, :8], columns=TableDistance._fields)
             assert mean_is(found["total_variation"], found["null_total_variation"][0])
@@ -113,7 +115,7 @@ def test_null_of_a_pair_knows_what_was_not_synthesised():
     df = table(400)
     releases = resampled_within(df, "a", ["b"], R)
     tables = compared_columns(df, releases, ["a", "b"], ["b"])
-    names, values = pairs(columns_of(tables, None, 5, "level"), 1.0, 1)
+    names, values = pair_distances(coded_columns(tables, None, 5, "level"), 1.0, 1)
     found = pd.DataFrame(values[:, 0, :8], columns=TableDistance._fields)
     assert names == [("a", "b")] and (found["df"] == 3 * 3 - 3).all()
     assert mean_is(found["ratio"], 1.0)
@@ -154,7 +156,7 @@ def test_numbers_are_cut_at_the_originals_quantiles():
 
 def logistic(df, release, predictors, columns=None, synthesized=None) -> pd.DataFrame:
     tables = compared_columns(df, release, columns, synthesized)
-    coded = columns_of(tables, None, 5, "level")
+    coded = coded_columns(tables, None, 5, "level")
     releases = range(1, tables.tables.m + 1)
     rows = [_logistic(coded, l, predictors, tables.replaced) for l in releases]
     return pd.DataFrame(rows, columns=list(MEASURES))

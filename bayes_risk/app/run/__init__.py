@@ -3,7 +3,7 @@
 from .audit import ComparisonResult as ComparisonResult
 from .audit import StudyResult as StudyResult
 from .audit import SweepResult as SweepResult
-from .identify import identify as identify
+from .identify import identify_files as identify_files
 from .runner import run as run
 from .runner import run_compare as run_compare
 from .runner import run_study as run_study

@@ -30,14 +30,14 @@ from bayes_risk.app.study.declare import (
     AUDITS,
     Prepared,
     begin,
-    bounds_of,
     compare_options,
+    declared_households,
     fit_model,
     household_results,
-    of_households,
     provenance_of,
     read_data,
     read_release,
+    scale_ends,
     sweep_options,
     synthesis_options,
 )
@@ -153,7 +153,7 @@ def stages_of(study: Study, what: str) -> dict[str, int]:
     return {stage: share for stage, share, given in stages if given not in (None, False)}
 
 
-def seeds_of(seed: int) -> list[int]:
+def stage_seeds(seed: int) -> list[int]:
     """Of fit, release, attribute risk, membership, full table, utility, context, and bounds."""
     return [int(child.generate_state(1)[0]) for child in np.random.SeedSequence(seed).spawn(8)]
 
@@ -174,7 +174,7 @@ def result_of(
     Or every replicate of the candidates of ``[compare]``. ``read`` is called when all files are
     read. ``how``: n_jobs, progress.
     """
-    clock, seeds = Clock(tell=how["progress"]), seeds_of(seed)
+    clock, seeds = Clock(tell=how["progress"]), stage_seeds(seed)
     with clock("data"):
         df, sha256 = read_data(study.data)
         runs = tried_of(study, what, df)
@@ -331,8 +331,8 @@ def tried_of(study: Study, what: str, df: pd.DataFrame) -> dict[str, Tried]:
             raise placed(error, within=f"[compare.{name}]: ") from None
     if study.compare.bounds:
         made = [c for one in found.values() for c in one.study.synthesized_in(df)]
-        with named(study, "bounds"):
-            bounds_of(study, df, [*dict.fromkeys(made)], m=1, random_seed=0)
+        with worded_for(study, "bounds"):
+            scale_ends(study, df, [*dict.fromkeys(made)], m=1, random_seed=0)
     return found
 
 
@@ -345,8 +345,8 @@ def tried(study: Study, df: pd.DataFrame, what: str = "audit") -> Tried:
     fit = unsampled(study, declaration, df)
     work: list[Work] = []
     if study.data.household is not None:
-        with named(study, "data"):
-            of_households(study.data, df)
+        with worded_for(study, "data"):
+            declared_households(study.data, df)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they come with the audit itself
         usual = stand_in(study, df, fit)
@@ -361,12 +361,12 @@ def tried(study: Study, df: pd.DataFrame, what: str = "audit") -> Tried:
         how = {"n_jobs": 1, "progress": None}
         for name, audit in AUDITS.items():
             if getattr(small, name) is not None and (fit is not None or not audit.of_model):
-                with named(study, name), rehearsal() as begun:
+                with worded_for(study, name), rehearsal() as begun:
                     audit.work(small, ready, {}, 0, how)
                 if begun:
                     work.append(work_of(begun["problem"], begun["method"]))
         if fit is not None and study.sweep is not None:
-            with named(study, "sweep"):
+            with worded_for(study, "sweep"):
                 settings = _try_sweep(study, df, fit, shown)
             work = settings if what == "sweep" else work
     return Tried(study, declaration, fit, release, work)
@@ -379,10 +379,10 @@ def unsampled(study: Study, declaration: Any, df: pd.DataFrame) -> Fit | None:
     way = getattr(declaration, study.model.way)
     if study.model.way == "fit" and "sample" not in signature(way).parameters:
         return None
-    with named(study, "model"):
+    with worded_for(study, "model"):
         fit = begin(study, declaration, df)
     if study.reweight is not None:
-        with named(study, "reweight"):
+        with worded_for(study, "reweight"):
             fit = begin(study, declaration, df, weights=np.full(len(df), 0.5))
     return cast(Fit, fit)
 
@@ -399,7 +399,7 @@ def stand_in(study: Study, df: pd.DataFrame, fit: Fit | None) -> br.Release:
     rows = np.resize(np.arange(len(df)), study.release.n or len(df))
     table = df if len(rows) == len(df) else df.iloc[rows].reset_index(drop=True)
     tables = [table] * study.m
-    with named(study, "release"):
+    with worded_for(study, "release"):
         if fit is not None and study.release.files is None:
             for key in ("classes", "n"):
                 if getattr(study.release, key) is not None:
@@ -448,16 +448,16 @@ def _try_sweep(study: Study, df: pd.DataFrame, fit: Fit, release: br.Release) ->
 
 
 @contextmanager
-def named(study: Study, section: str) -> Iterator[None]:
+def worded_for(study: Study, section: str) -> Iterator[None]:
     """Word errors of the library for the section that has the argument as a key."""
     try:
         with study.model.named() if section == "model" else nullcontext():
             yield
     except InputError as error:
-        raise placed(error, section_of(study, section, error)) from None
+        raise placed(error, section_with(study, section, error)) from None
 
 
-def section_of(study: Study, section: str, error: InputError) -> str:
+def section_with(study: Study, section: str, error: InputError) -> str:
     """The section that has an argument as its key: that which is tried, or one beside it."""
     name = error.argument if isinstance(error.argument, str) else error.argument[0]
     if getattr(error.surface, "section", "") == "history":

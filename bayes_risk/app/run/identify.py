@@ -19,7 +19,7 @@ from .audit import Clock, StudyResult, with_keys
 from .runner import identity, unchanged
 
 
-def identify(
+def identify_files(
     study: Study, *, overwrite: bool = False, progress: Progress = no_progress, command: str = ""
 ) -> StudyResult:
     """Match the files of ``[release]``, judge the matches, and write the folder if one is named.

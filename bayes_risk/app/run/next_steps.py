@@ -25,10 +25,10 @@ from bayes_risk.app.study.study import Study
 from bayes_risk.data.coarsening import (
     coarsened,
     coarser_keys,
-    plain,
     proposed,
     share_alone,
     share_unique,
+    without_point,
 )
 from bayes_risk.data.variables import is_numeric
 from bayes_risk.release.release import Release
@@ -169,7 +169,7 @@ def _as_they_are(study: Study) -> dict[str, dict[str, Any]]:
     found = study.data.coarsen.items()
     keys = {name: section.model_dump(exclude_defaults=True) for name, section in found}
     return {
-        name: {key: x if isinstance(x, list) else plain(x) for key, x in how.items()}
+        name: {key: x if isinstance(x, list) else without_point(x) for key, x in how.items()}
         for name, how in keys.items()
     }
 

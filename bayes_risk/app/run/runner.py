@@ -21,7 +21,7 @@ import pandas as pd
 
 from bayes_risk._core.checkpoint import keeping
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.memory import bytes_of, guarded, in_words, resident
+from bayes_risk._core.memory import bytes_in_words, bytes_of, guarded, resident
 from bayes_risk._core.parallel import check_backend, working
 from bayes_risk._core.progress import Asked, Overall, Progress, in_part, no_progress, shows_progress
 from bayes_risk._core.validate import whole_number
@@ -203,15 +203,16 @@ class Cost:
         """Stop where the ceiling cannot be promised."""
         if max_memory is not None and self.peak > bytes_of(max_memory):
             raise InputError(
-                f"the study needs up to {in_words(self.peak)}, and max_memory is "
-                f"{in_words(bytes_of(max_memory))}; audit fewer targets, use fewer guesses, keep "
-                "fewer draws, make fewer releases, run one worker (--jobs 1), or raise max_memory"
+                f"the study needs up to {bytes_in_words(self.peak)}, and max_memory is "
+                f"{bytes_in_words(bytes_of(max_memory))}; audit fewer targets, use fewer guesses, "
+                "keep fewer draws, make fewer releases, run one worker (--jobs 1), or raise "
+                "max_memory"
             )
 
     def __str__(self) -> str:
         seconds = START + REPORT * ("report" in self.stages) + sum(self.seconds.values())
         return (
-            f"stages: {', '.join(self.stages)}\nmemory: up to {in_words(self.peak)}\n"
+            f"stages: {', '.join(self.stages)}\nmemory: up to {bytes_in_words(self.peak)}\n"
             f"CPU time: about {seconds:,.0f} s, within a factor of two or so"
         )
 
@@ -362,7 +363,7 @@ def _one(study: Study, df: pd.DataFrame, size: Any, cases: int, tell: Progress) 
     whole = df.apply(lambda c: c.astype("category") if c.dtype.kind not in "iufb" else c)
     part = whole.iloc[np.sort(rows)]
     given = None if study.release.files is None else audit.stand_in(small, part, None)
-    clock, seeds = audit.Clock(clocks.process_time), audit.seeds_of(0)
+    clock, seeds = audit.Clock(clocks.process_time), audit.stage_seeds(0)
     how: dict[str, Any] = {"n_jobs": 1, "progress": tell}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

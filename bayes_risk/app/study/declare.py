@@ -22,7 +22,7 @@ from bayes_risk.data.groups import groups_of
 from bayes_risk.data.table import read_table
 from bayes_risk.data.variables import Variable, declare_levels, declared
 from bayes_risk.demo import demo_data
-from bayes_risk.evidence.contract import drawn
+from bayes_risk.evidence.contract import drawn_as
 from bayes_risk.matching.result import NOBODYS
 from bayes_risk.matching.risk import MatchingOptions, identified
 from bayes_risk.release.alike import codes_as_in, read_like
@@ -32,7 +32,7 @@ from bayes_risk.release.synthpop import files_of_releases, read_releases
 from bayes_risk.risk.groups import with_groups
 from bayes_risk.risk.join import check_earlier, given_history
 from bayes_risk.studies.attribute_settings import SHARES
-from bayes_risk.studies.bounds import InherentBounds, numbers_of
+from bayes_risk.studies.bounds import InherentBounds, level_numbers
 
 from .keys import placed, refused
 from .sections import DataSection, made_guesses
@@ -128,7 +128,7 @@ def sweep_options(study: Study, fit: Any, release: br.Release) -> dict[str, Any]
         "knows_columns": audit.knows_columns,
         "guesses": audit.guesses or ("predictive" if over_numbers else "neighbourhood"),
         "classes": release.classes,
-        "parameters": drawn(fit, release),
+        "parameters": drawn_as(fit, release),
         "evidence": evidence,
         "m": study.m,
     }
@@ -217,7 +217,7 @@ def _read(data: DataSection) -> tuple[pd.DataFrame, str]:
     return declare_levels(df, declared(data.levels), "the data"), sha256
 
 
-def of_households(data: DataSection, df: pd.DataFrame) -> tuple[br.Households, pd.DataFrame]:
+def declared_households(data: DataSection, df: pd.DataFrame) -> tuple[br.Households, pd.DataFrame]:
     """The households that ``[data]`` names, checked; and the table with the columns for them."""
     own = br.Households(str(data.household), data.relate, data.head, data.household_variables)
     lacks = [c for c in (own.id, own.relate, *own.variables) if c is not None and c not in df]
@@ -231,7 +231,7 @@ def of_households(data: DataSection, df: pd.DataFrame) -> tuple[br.Households, p
 
 def household_results(study: Study, ready: "Prepared", found: "Found") -> "Found":
     """Matching of households by the exact keys, and household risk of what was found of persons."""
-    own, df = of_households(study.data, ready.df)
+    own, df = declared_households(study.data, ready.df)
     risk, attribute, made = found.get("identification"), found.get("attribute"), dict[str, Any]()
     if isinstance(risk, br.IdentificationRisk):
         section, files = study.identification, ready.release.datasets
@@ -382,9 +382,9 @@ def _bounds(study: Study, ready: Prepared, found: Found, seed: int, how: How) ->
     """The numbers that files alone give beside those at both ends of the scale."""
     df, release = ready.df, ready.release
     seeds = [int(one) for one in np.random.SeedSequence(seed).generate_state(2)]
-    ends = bounds_of(study, df, list(release.synthesized), m=release.m, random_seed=seeds[0])
+    ends = scale_ends(study, df, list(release.synthesized), m=release.m, random_seed=seeds[0])
     begin_work()
-    own = numbers_of(found)
+    own = level_numbers(found)
     if study.context is not None:  # distances are the release's own
         near = study.context.model_copy(update={"distances": False, "holdout": None})
         study = study.model_copy(update={"context": near})
@@ -395,7 +395,7 @@ def _bounds(study: Study, ready: Prepared, found: Found, seed: int, how: How) ->
             if getattr(study, name) is not None:
                 there = replace(ready, release=one)
                 made |= AUDITS[name].work(study, there, {}, seeds[1], how)
-        numbers = own if one is release else numbers_of(made)
+        numbers = own if one is release else level_numbers(made)
         return {name: number.value for name, number in numbers.items() if name in own}
 
     if not own:
@@ -412,7 +412,7 @@ def _bounds(study: Study, ready: Prepared, found: Found, seed: int, how: How) ->
     return {"bounds": bounds}
 
 
-def bounds_of(study: Study, df: pd.DataFrame, made: list[str], **usual: Any) -> Any:
+def scale_ends(study: Study, df: pd.DataFrame, made: list[str], **usual: Any) -> Any:
     """Releases at both ends of the scale, of these columns; ``usual`` where the study is silent."""
     return br.release_bounds(df, **{"synthesized": made, **usual, **bounds_options(study)})
 

@@ -47,9 +47,9 @@ from .signatures import (
     arguments_of,
     field_of,
     made,
-    opened,
     part,
     part_of,
+    read_as_part,
     section,
 )
 
@@ -86,7 +86,7 @@ class DistributionSection(DeclaredPart):
 
 
 PRIORS = [part_of(br.Interval), part_of(br.TruthFactor)]
-Prior = Annotated[Word | Table, opened(PRIORS)]
+Prior = Annotated[Word | Table, read_as_part(PRIORS)]
 DENSITY = "a table of column = distribution: { income = { normal = [10.0, 1.0] } }"
 MIXTURE = 'a list of [weight, prior]: [0.9, "predictive"]'
 PRIORS += [
@@ -108,7 +108,7 @@ GUESSES = (
     '"levels" }'
 )
 OfColumn = Literal["levels", "predictive"]
-GRIDS = TypeAdapter(dict[str, Annotated[OfColumn | Table, opened([GRID])]])
+GRIDS = TypeAdapter(dict[str, Annotated[OfColumn | Table, read_as_part([GRID])]])
 
 
 def _guesses(value: Any) -> Any:

@@ -86,10 +86,10 @@ def members(hint: Any) -> tuple[Any, ...]:
     return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
-Table = SerializeAsAny[InstanceOf[Section]]  # as `opened` reads one
+Table = SerializeAsAny[InstanceOf[Section]]  # as `read_as_part` reads one
 
 
-def opened(parts: Sequence[type[Section]]) -> BeforeValidator:
+def read_as_part(parts: Sequence[type[Section]]) -> BeforeValidator:
     """Read a table as the part it is of: of several the one whose first key it has."""
 
     def read(value: Any, info: ValidationInfo) -> Any:
@@ -112,8 +112,8 @@ def in_files(hint: Any, name: str = "") -> tuple[Any, str]:
         if not found:
             raise TypeError(hint)
         types, words = zip(*found.values(), strict=True)
-        parts = [part for one in found for part in parts_of(one)]
-        return Annotated[Union[types], opened(parts)], " or ".join(words)  # noqa: UP007
+        parts = [part for one in found for part in sections_in(one)]
+        return Annotated[Union[types], read_as_part(parts)], " or ".join(words)  # noqa: UP007
     origin: Any = get_origin(hint) or hint
     inner: Any = get_args(hint)
     if (origin, name in BOUNDS, name in RANGES) in ((int, True, False), (float, False, True)):
@@ -142,16 +142,16 @@ def in_files(hint: Any, name: str = "") -> tuple[Any, str]:
     if origin in (dict, Mapping):
         kind = in_files(inner[1], name)
         return dict[str, kind[0]], f"a table: {{ column = {kind[1]} }}"
-    if parts := parts_of(origin):
+    if parts := sections_in(origin):
         said = [f"a table: {{ {next(iter(part.model_fields), '...')} = ... }}" for part in parts]
         typed: Any = Table
         if hasattr(origin, "reference"):  # what it makes of nothing
             typed, said = Table | Literal["reference"], ['"reference"', *said]
-        return Annotated[typed, opened(parts)], " or ".join(said)
+        return Annotated[typed, read_as_part(parts)], " or ".join(said)
     raise TypeError(hint)  # of which no value can stand in a file
 
 
-def parts_of(hint: Any) -> list[type["DeclaredPart"]]:
+def sections_in(hint: Any) -> list[type["DeclaredPart"]]:
     """Sections of the dataclasses that a type stands for."""
     kinds: list[Any] = [br.Absolute, br.SD, br.Quantile] if hint is Radius else [hint]
     data = (br.Impossible, SynthpopModels)
@@ -402,7 +402,7 @@ class ModelSection(Section):
 
 
 @cache
-def section_of(kind: str, way: str = "fit") -> type[ModelSection]:
+def model_section(kind: str, way: str = "fit") -> type[ModelSection]:
     """The section of a registered model that is fitted in one way."""
     declares = getattr(models, kind)
     own, more = arguments_of(declares), arguments_of(getattr(declares, way)) if way else {}
@@ -425,7 +425,7 @@ def read_part(value: Any, info: ValidationInfo) -> Any:
     kinds = ("CART", "DPMPM", "Marginals", "Mixture", "Regression")
     if (kind := value.get("kind")) not in kinds:
         raise misfit("kind", kind, " or ".join(f'"{k}"' for k in kinds))
-    return section_of(kind, "").model_validate(value, context=info.context)
+    return model_section(kind, "").model_validate(value, context=info.context)
 
 
 MODEL_PART = Annotated[SerializeAsAny[ModelSection], BeforeValidator(read_part)]
@@ -448,11 +448,11 @@ def read_model(value: Any, info: ValidationInfo | None) -> Any:
     kind, kinds = value.get("kind", "DPMPM"), models.registered()
     if kind not in kinds:
         raise misfit("kind", kind, " or ".join(f'"{k}"' for k in kinds))
-    section = section_of(kind)
+    section = model_section(kind)
     known = section.model_fields
     files = {key for key, one in value.items() if isinstance(one, Mapping) or key not in known}
     for way, brought in ways_of(kind).items():
-        section = section_of(kind, way) if files.intersection(brought) else section
+        section = model_section(kind, way) if files.intersection(brought) else section
     return section.model_validate(value, context=info and info.context)
 
 

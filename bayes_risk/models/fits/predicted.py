@@ -47,7 +47,7 @@ def log_level(count: Array, total: Array | float, d: int) -> Array:
     return np.asarray(np.log((count + 1.0 / d) / (total + 1.0)))
 
 
-def log_number(points: Array, values: Array, weights: Array, spread: Spread) -> Array:
+def log_kernel_density(points: Array, values: Array, weights: Array, spread: Spread) -> Array:
     """Log density at points (R,): weighted kernels (R or 1, N), the bandwidth Silverman's."""
     total = weights.sum(axis=1)
     centre = (weights * np.where(weights > 0, values, 0.0)).sum(axis=1) / np.maximum(total, 1e-300)

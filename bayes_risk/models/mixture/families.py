@@ -59,7 +59,7 @@ def log_normal(x, mean, precision):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def tables_of(pi, phi, layout):
+def log_tables(pi, phi, layout):
     """Logs of weights, of phi, of 1 - psi, and of a zero at exposure 1."""
     p, r, inflated = layout.shape.shape[0], layout.reals.shape[0], layout.inflated
     D, K = phi.shape
@@ -247,7 +247,7 @@ def draw_labels(rng, units, pi, phi, layout, n, M, label, flags, size):
     copies, tables = np.zeros(pi.shape[0], np.int64), None
     dead = copies
     if len(units) > 2:  # levels that count in full need no logs
-        tables = tables_of(pi, phi, layout)
+        tables = log_tables(pi, phi, layout)
         dead = np.zeros(units.data.counts.shape[1], np.int64)
     n[:] = 0.0
     M[:] = 0.0
@@ -334,7 +334,7 @@ def fill_log_masses(data, pi, phi, layout, out):
             for c in range(reals.shape[1]):
                 constants[u] -= HALF_LOG_2PI if reals[u, c] == reals[u, c] else 0.0
     for h in range(pi.shape[0]):
-        tables = tables_of(pi[h], phi[h], layout)
+        tables = log_tables(pi[h], phi[h], layout)
         for u in range(out.shape[1]):
             if len(data) == 1 and positions.shape[1] < RESCALE_EVERY:
                 class_masses(positions, u, pi[h], phi[h], products, terms[:0])
@@ -353,11 +353,15 @@ def fill_log_masses(data, pi, phi, layout, out):
                 for c in range(counts.shape[1]):
                     of = phi[h, c % p, k], 0.0, 0.0, phi[h, p + c % p, k], 0.0
                     x, e = counts[u, c], exposure[u, c]
-                    terms[k] += log_number(x, e, of, False, layout.inflated, 1.0, (0.0, 0.0))
+                    terms[k] += log_number_density(
+                        x, e, of, False, layout.inflated, 1.0, (0.0, 0.0)
+                    )
                 for c in range(reals.shape[1]):
                     mean, precision = phi[h, 2 * p + c % r, k], phi[h, 2 * p + r + c % r, k]
                     of = mean, 0.0, precision, 0.0, 0.0
-                    terms[k] += log_number(reals[u, c], 1.0, of, True, False, 1.0, (0.0, 0.0))
+                    terms[k] += log_number_density(
+                        reals[u, c], 1.0, of, True, False, 1.0, (0.0, 0.0)
+                    )
                 for j in range(positions.shape[1]):
                     terms[k] += math.log(max(phi[h, positions[u, j], k], TINY))
             out[h, u] = log_sum_of(terms)
@@ -481,7 +485,7 @@ def number_parameters(M, phi, layout, fixed, v, k, gone, out):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
-def log_number(x, e, of, is_real, inflated, w, constants):
+def log_number_density(x, e, of, is_real, inflated, w, constants):
     """log E[p(x | class)^w] of a number with parameters ``of`` and `count_constants`, or volume."""
     if is_real:
         if x != x:

@@ -15,14 +15,14 @@ from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import one_of
 from bayes_risk.data.microdata import Codes, Microdata
-from bayes_risk.data.record_weights import in_words
+from bayes_risk.data.record_weights import weights_in_words
 from bayes_risk.evidence.contract import (
     Capabilities,
     Offer,
     Predictive,
     Progress,
     Targets,
-    drawn,
+    drawn_as,
     offers,
     why_all_must_be_known,
 )
@@ -134,7 +134,7 @@ class MixtureFit(Fitted):
         self.check(release)
         found = offers(self, "knowing", *["full-table"] * self.posterior.tabulates)
         if not intruder.knows_less:
-            of_one_mode = drawn(self, release) in ("one-mode", "shared")
+            of_one_mode = drawn_as(self, release) in ("one-mode", "shared")
             led = LedByRelease(self) if of_one_mode and "one-mode" in self.parameters else None
             found += [Offer(name, self, strategy=led) for name in ("predictive", "refit")]
             found += offers(self, "importance")
@@ -221,7 +221,7 @@ class MixtureFit(Fitted):
         return posterior.predictives(targets, rng=rng)[0]
 
     def mechanism(self, release: EncodedRelease) -> str:
-        return f"{self.ABOUT}{self.CLASSES[release.classes]}{in_words(self.weights)}"
+        return f"{self.ABOUT}{self.CLASSES[release.classes]}{weights_in_words(self.weights)}"
 
     def synthesize(
         self,

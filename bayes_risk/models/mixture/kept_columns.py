@@ -20,7 +20,7 @@ import math
 import numba
 import numpy as np
 
-from .families import draw_parameters, log_add, log_class_masses, tables_of
+from .families import draw_parameters, log_add, log_class_masses, log_tables
 from .sweep import TINY, draw_alpha, draw_stick
 
 BIG, FEW = 1e20, 8  # BIG ** (FEW + 1) is still a number
@@ -54,7 +54,7 @@ def part_masses(parts, phi, layout):
                 for v in range(V):
                     g[k, v] *= phi[parts.positions[v, j], k]
         return g
-    tables = tables_of(even, phi, layout)
+    tables = log_tables(even, phi, layout)
     for v in range(V):
         top = log_class_masses(parts, v, phi, layout, tables, terms)
         for k in range(K):
@@ -63,7 +63,7 @@ def part_masses(parts, phi, layout):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def rows_of(layout, v):
+def number_rows(layout, v):
     """First and last row of phi, and further rows, of a number."""
     p, r = layout.shape.shape[0], layout.reals.shape[0]
     return (v, p + v) if v < p else (p + v, p + r + v)
@@ -72,7 +72,7 @@ def rows_of(layout, v):
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def number_factors(M, new, phi, parts, layout, v, k, more):
     """log p(sums | new) / p(sums | phi) of number v in class k; more[part]: ratio of its value."""
-    p, D, (here, also) = layout.shape.shape[0], phi.shape[0], rows_of(layout, v)
+    p, D, (here, also) = layout.shape.shape[0], phi.shape[0], number_rows(layout, v)
     now, then, psi, psi_new = phi[here, k], new[here, k], phi[also, k], new[also, k]
     if v >= p:  # mean, and psi the precision
         n, total, squares = M[D + here, k], M[here, k], M[also, k]
@@ -134,7 +134,7 @@ def update_variable(rng, parts, c, us, j, v, proposal, M_z, layout, pi, phi, g):
                 g[k, i] *= more[i]
                 inverse[i] = 1.0 / max(S_new[i], TINY)
             if v < p_r:
-                here, also = rows_of(layout, v)
+                here, also = number_rows(layout, v)
                 phi[here, k], phi[also, k] = proposal[here, k], proposal[also, k]
             for r in range(begin, end):
                 phi[r, k] = proposal[r, k]
@@ -200,7 +200,7 @@ def update_given(rng, parts, given, c, layout, prior, alpha, log_left, pi, phi, 
     draw_parameters(rng, M, layout, proposal)
     for v in range(p + r):
         if not kept[v]:
-            here, also = rows_of(layout, v)
+            here, also = number_rows(layout, v)
             phi[here], phi[also] = proposal[here], proposal[also]
     for j in range(starts.shape[0] - 1):
         if not kept[p + r + j]:

@@ -22,7 +22,7 @@ from .families import (
     exponentials,
     largest,
     log_add,
-    log_number,
+    log_number_density,
     log_rise,
     log_sum_of,
     number_parameters,
@@ -103,7 +103,7 @@ def fill_draw(M, phi, layout, fixed, numbers, room):
             for k in range(K):
                 of = P[v, k]
                 of_x = numbers.constants[i]
-                T[D + i, k] = log_number(x, e, of, v >= p, layout.inflated, 1.0, of_x)
+                T[D + i, k] = log_number_density(x, e, of, v >= p, layout.inflated, 1.0, of_x)
             continue
         if v != last:
             last = v
@@ -158,9 +158,9 @@ def log_value(M, phi, P, T, layout, fixed, v, k, x, e, changed, gone, w, constan
             return math.log(here / total)
         return log_rise(here, w) - log_rise(total, w)
     if not changed or fixed:
-        return log_number(x, e, P[v, k], v >= p, layout.inflated, w, constants)
+        return log_number_density(x, e, P[v, k], v >= p, layout.inflated, w, constants)
     number_parameters(M, phi, layout, False, v, k, gone, of)
-    return log_number(x, e, of, v >= p, layout.inflated, w, constants)
+    return log_number_density(x, e, of, v >= p, layout.inflated, w, constants)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
@@ -205,8 +205,8 @@ def both_kinds(M, phi, layout, held, v, k, own, gone, of):
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def log_of_both(share, x, e, of, w, constants):
     """log mass of a count whose class has a parameter set with chance 1 - share, or another."""
-    first = log_number(x, e, of[0], False, True, w, constants)
-    second = log_number(x, e, of[1], False, True, w, constants)
+    first = log_number_density(x, e, of[0], False, True, w, constants)
+    second = log_number_density(x, e, of[1], False, True, w, constants)
     return log_add(math.log1p(-share) + first, math.log(share) + second)
 
 
@@ -279,7 +279,7 @@ def point_terms(draw, layout, fixed, targets, guesses, h, u, room, L):
                 elif share >= 0.0:
                     L[i, c, k] = log_of_both(share, x, e, of, w, of_x)
                 else:
-                    L[i, c, k] = log_number(x, e, of[0], v >= p, layout.inflated, w, of_x)
+                    L[i, c, k] = log_number_density(x, e, of[0], v >= p, layout.inflated, w, of_x)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
@@ -295,7 +295,7 @@ def log_guess(rest, L, cells, u, g, terms):
 @numba.njit(
     cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"}, _nrt=False
 )
-def guess_masses(R, cells, u, first, products, masses):
+def likeliest_masses(R, cells, u, first, products, masses):
     """Masses of guesses over the likeliest; products of what a guess shares with the one before."""
     q, K = cells.shape[2], products.shape[1]
     for g in range(cells.shape[1]):
@@ -342,5 +342,5 @@ def points_of(draw, layout, fixed, targets, guesses, h, u, found):
             exponentials(0.0, R[i, c])
     top = largest(most)
     exponentials(top, most)
-    guess_masses(R, guesses.cells, u, guesses.first, found.products, found.masses)
+    likeliest_masses(R, guesses.cells, u, guesses.first, found.products, found.masses)
     return top, log_guess(rest, L, guesses.truth, u, 0, terms)

@@ -43,7 +43,7 @@ SOMETIMES = 0.05  # share of draws with every class occupied from which the trun
 SPLITS = 5  # enough for chains of 1,000 records in 10 columns to agree, which none do
 
 
-def fitted(
+def fitted_mixture(
     model: Any, df: pd.DataFrame | Microdata, length: Length, weights: Any, run: Any, tables: Any
 ) -> Any:
     """Sample; unless it is to be sampled, the fit has one start in the place of all draws.
@@ -52,7 +52,7 @@ def fitted(
     """
     import pymc as pm
 
-    from .pymc_mixture import BlockedSweep, build, draws_of
+    from .pymc_mixture import BlockedSweep, draws_of, pymc_of_mixture
 
     splits, sampler, sample, random_seed, n_jobs, progress = run
     one_of("sampler", sampler, ("gibbs", "nuts"))
@@ -79,10 +79,10 @@ def fitted(
         (seeds, starts), tick = rng.spawn(2), Ticker(progress, "fit", length.steps)
         options = length.options(n_jobs, seeds) | {"callback": lambda trace, draw: tick(1)}
         options["return_inferencedata"] = True
-        with build(data, columns, prior, units, transformed=nuts) as declared:
+        with pymc_of_mixture(data, columns, prior, units, transformed=nuts) as declared:
             if nuts:
                 return pm.sample(**options)
-            blocks = blocks_of(data, columns, prior)
+            blocks = phi_blocks(data, columns, prior)
             step = BlockedSweep(declared, prior, units, blocks=blocks, thin=length.thin, rng=seeds)
             children = starts.spawn(length.chains)
             points = [step.point(initial_state(prior, units, child)) for child in children]
@@ -90,7 +90,7 @@ def fitted(
 
     if sample:
         idata: Any = kept_chains(chains, length)
-        theta = draws_of(idata, prior, blocks_of(data, columns, prior))
+        theta = draws_of(idata, prior, phi_blocks(data, columns, prior))
     else:
         idata, theta = None, repeated(initial_state(prior, units, rng), length)
     made = {"units": units, "draws": theta, "thin": length.thin}
@@ -109,7 +109,7 @@ def repeated(start: Draws, length: Length) -> Draws:
     return Draws(**same, n_chains=length.chains)
 
 
-def blocks_of(data: Microdata, columns: Columns, prior: Prior) -> Mapping[str, slice]:
+def phi_blocks(data: Microdata, columns: Columns, prior: Prior) -> Mapping[str, slice]:
     """Rows of phi that each variable of the PyMC model holds."""
     from .pymc_mixture import levels_name, missing_name
 
@@ -266,7 +266,7 @@ class MixtureModel(Declaration, ABC, Generic[F]):
         length = Length.checked(draws=draws, tune=tune, chains=chains, thin=thin)
         run = splits, sampler, sample, random_seed, n_jobs, progress
         tables = {"missing": missing, "levels": levels, "releases": releases}
-        found: F = fitted(self, df, length, weights, run, tables)
+        found: F = fitted_mixture(self, df, length, weights, run, tables)
         return found
 
     @abstractmethod
@@ -392,7 +392,7 @@ class Mixture(MixtureModel[MixtureFit]):
         run = splits, sampler, sample, random_seed, n_jobs, progress
         tables: Any = {"missing": missing, "levels": levels, "releases": releases}
         tables["missing_numbers"] = missing_numbers
-        found: MixtureFit = fitted(self, df, length, weights, run, tables)
+        found: MixtureFit = fitted_mixture(self, df, length, weights, run, tables)
         return found
 
     def _coded(self, df: pd.DataFrame, **how: Any) -> Microdata:

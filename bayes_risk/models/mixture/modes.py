@@ -31,7 +31,7 @@ from bayes_risk.release.release import EncodedRelease
 from .columns import Mechanism
 from .posterior import MixturePosterior, Scored
 from .sampler import at_means, chains_of, collapse, initial_state, run_chain
-from .state import Draws, Units, joined
+from .state import Draws, Units, joined_chains
 
 NEAR = 0.07  # root mean square of the log ratios of two chains of one mode, their noise taken out
 CLEAR = 10.0  # nats by which a mode falls short of the best before it counts as not chosen
@@ -128,7 +128,7 @@ def least(log_release: Array) -> float:
     return float(np.median(means) - CLEAR - ERRORS * _spread(means))
 
 
-def outside(log_release: Array, limit: float) -> Flags:
+def chains_below(log_release: Array, limit: float) -> Flags:
     """Chains that are below the limit in the mean of these draws (C, n) of a quarter."""
     return np.asarray(log_release.mean(axis=1) < limit)
 
@@ -252,11 +252,11 @@ def led_by(
     tick = Ticker(progress, "chains started from the release", total)
     how: Any = {"n_jobs": n_jobs, "tick": lambda done: tick(done * steps.find)}
     find_one = partial(_found, steps.find, (cold, warm), stacked)
-    found = joined(chains_of(find_one, starts, draws=1, rng=find, **how))
+    found = joined_chains(chains_of(find_one, starts, draws=1, rng=find, **how))
     if h is not None:
         among = draws_beside(base, release.first(1), h, n_made)
         some = beside.choice(among, n_made, replace=len(among) < n_made)
-        found = joined([found, base.draws.take(some, n_made)])
+        found = joined_chains([found, base.draws.take(some, n_made)])
     how["tick"] = tick
     led = replace(base, prior=warm, draws=found)
     run: Any = {"thin": steps.thin, "tune": steps.settle, "n_draws": steps.short, "rng": settle}
@@ -323,8 +323,8 @@ def lengthened(
         past.append(now)
         tick.end(k)
     parts = zip(*(one.draws.chains() for one in past), strict=True)
-    chains = [joined([chain.take(some, 1) for chain in part]) for part in parts]
-    draws = joined([replace(chain, n_chains=1) for chain in chains])
+    chains = [joined_chains([chain.take(some, 1) for chain in part]) for part in parts]
+    draws = joined_chains([replace(chain, n_chains=1) for chain in chains])
     put_back = sum(one.put_back for one in past)
     return replace(begun, draws=draws, thin=begun.thin * (size // each), put_back=put_back)
 
@@ -334,7 +334,7 @@ def _with(all_of: MixturePosterior, which: Ints, others: MixturePosterior) -> Mi
     chains = all_of.draws.chains()
     for c, chain in zip(which, others.draws.chains(), strict=True):
         chains[c] = chain
-    return replace(all_of, draws=joined(chains), put_back=all_of.put_back + others.put_back)
+    return replace(all_of, draws=joined_chains(chains), put_back=all_of.put_back + others.put_back)
 
 
 def _within(
@@ -355,7 +355,7 @@ def _within(
         for left, way in zip(range(QUARTERS)[::-1], child.spawn(QUARTERS), strict=True):
             sweep, score = way.spawn(2)
             now = now.refitted(begin.units, rng=sweep, **quarter)
-            gone = outside(scores(now, tables, score, SCORED // QUARTERS)[0], limit)
+            gone = chains_below(scores(now, tables, score, SCORED // QUARTERS)[0], limit)
             for c, chain in zip(stay, now.draws.chains(), strict=True):
                 parts[c].append(chain)
             stay = stay[~gone]
@@ -364,14 +364,14 @@ def _within(
                 break
             now = now.of_chains(np.flatnonzero(~gone))
         for c in stay:
-            chains[c] = replace(joined(parts[c]), n_chains=1)
+            chains[c] = replace(joined_chains(parts[c]), n_chains=1)
         out = np.setdiff1d(out, stay)
         put_back += len(out)
         if not len(out):
             break
     for c in out:
         chains[c] = chains[c].take(np.resize(np.arange(len(chains[c])), n_draws), 1)
-    return replace(begin, draws=joined(chains), put_back=put_back), out
+    return replace(begin, draws=joined_chains(chains), put_back=put_back), out
 
 
 def scores(

@@ -28,7 +28,7 @@ from bayes_risk.evidence.contract import (
     without_weights,
 )
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.models.mixture.business.competitors import checked_quantile, deal, groups_of
+from bayes_risk.models.mixture.business.competitors import checked_quantile, deal, shared_groups
 from bayes_risk.release.release import EncodedRelease, Release
 
 from .business import intruder as competitors
@@ -117,7 +117,7 @@ class PoissonMixtureFit(MixtureFit):
         codes: Codes = self.microdata.codes.copy()
         rows = self.columns.rows(codes, self.prior)
         counts = rows.counts[:, places]
-        groups = groups_of(self._labels(rows, h, rng), counts, quantile)
+        groups = shared_groups(self._labels(rows, h, rng), counts, quantile)
         codes[:, self.columns.counts[places]] = deal(rng, counts, rows.exposure[:, places], groups)
         return codes, groups
 
@@ -159,7 +159,7 @@ class PoissonMixtureFit(MixtureFit):
         if intruder.is_competitor:
             why = "" if self.weights is None else without_weights(intruder)
             compute = partial(competitors.evidence, self, intruder)
-            in_words = partial(competitors.in_words, self, intruder)
+            in_words = partial(competitors.knowledge_in_words, self, intruder)
             return Capabilities([Offer("weaker", compute=compute, in_words=in_words, refusal=why)])
         if not intruder.knows_less:
             return Capabilities(offers(self, computed=("exact",)))

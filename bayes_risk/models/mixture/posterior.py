@@ -31,7 +31,7 @@ from .kernel_arguments import (
 from .mixed_predictive import Cases, MixedPredictive
 from .predictive_kernels import LEAST, fill_terms, predict, predict_one_change, wide_sums
 from .sampler import Sums, collapse, occupied, run_chains
-from .state import Draws, Prior, Rows, Units, joined
+from .state import Draws, Prior, Rows, Units, joined_chains
 from .zeros import log_factors, log_possible, log_possible_given
 
 FLOOR = 1e-300
@@ -40,7 +40,7 @@ MOST = 64  # columns whose product does not underflow
 WIDEST = 2**16  # levels x classes: tables of draws side by side take 30 MB for these
 
 
-def rows_of(values: Array, told: Any = True) -> Ints:
+def phi_rows(values: Array, told: Any = True) -> Ints:
     """Rows of phi of values that are told; -1 elsewhere."""
     return np.asarray(np.where(told & ~np.isnan(values), values, -1.0).astype(np.int64))
 
@@ -84,7 +84,7 @@ class LatentPredictive:
         if prior.zeros is not None:
             columns, codes = cases.columns, cases.targets.guesses.codes
             guesses = codes + prior.starts[columns].astype(np.int32)
-            impossible = guesses_held(prior.zeros.boxes, rows_of(cases.values), columns, guesses)
+            impossible = guesses_held(prior.zeros.boxes, phi_rows(cases.values), columns, guesses)
         told, nobody = cases.values, (label == M.shape[2]).all(axis=0)
         plain = MANY <= len(told) and told.shape[1] <= MOST and M.min() > LEAST and M.shape[2] > 1
         plain = plain and M[0].size <= WIDEST and not (np.isnan(told).any() or cases.given.any())
@@ -156,8 +156,8 @@ class LatentPredictive:
         """What the kernels take of some targets."""
         cases, label = self.cases, np.ascontiguousarray(self.label[:, block])
         values, linked = cases.values[block], cases.linked[block]
-        own = rows_of(values), rows_of(linked), rows_of(cases.held[block])
-        given = rows_of(values, cases.given[block]), rows_of(linked, cases.given_linked[block])
+        own = phi_rows(values), phi_rows(linked), phi_rows(cases.held[block])
+        given = phi_rows(values, cases.given[block]), phi_rows(linked, cases.given_linked[block])
         return LevelTargets(label, *own, *given)
 
     def _pass(self, block: slice, weights: Array) -> tuple[Array, Array]:
@@ -281,7 +281,7 @@ class MixturePosterior:
     def of_chains(self, which: npt.NDArray[np.integer]) -> "MixturePosterior":
         """Some of its chains."""
         chains = self.draws.chains()
-        return replace(self, draws=joined([chains[c] for c in which]))
+        return replace(self, draws=joined_chains([chains[c] for c in which]))
 
     def doubled(self, *, rng: Rng, n_jobs: int) -> "MixturePosterior":
         """Twice the sweeps in the same memory: every other old draw, then new ones twice apart."""
@@ -289,8 +289,10 @@ class MixturePosterior:
         how: Any = {"n_draws": size - size // 2, "tune": 0, "thin": thin, "n_jobs": n_jobs}
         new = self.refitted(self.units, rng=rng, **how).draws.chains()
         halves = [c.take(np.arange(1, size, 2), 1) for c in self.draws.chains()]
-        pairs = [joined(pair) for pair in zip(halves, new, strict=True)]
-        return replace(self, draws=joined([replace(c, n_chains=1) for c in pairs]), thin=thin)
+        pairs = [joined_chains(pair) for pair in zip(halves, new, strict=True)]
+        return replace(
+            self, draws=joined_chains([replace(c, n_chains=1) for c in pairs]), thin=thin
+        )
 
     def refitted(
         self,

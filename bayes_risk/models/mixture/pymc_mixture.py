@@ -149,7 +149,7 @@ def draws_of(idata: Any, prior: Prior, blocks: Blocks) -> Draws:
     )
 
 
-def build(
+def pymc_of_mixture(
     microdata: Microdata, columns: Columns, prior: Prior, units: Units, *, transformed: bool
 ) -> pm.Model:
     """Truncated stick-breaking mixture of products of families, classes summed out.

@@ -35,7 +35,7 @@ from .kernel_arguments import (
     SweepLayout,
 )
 from .split_merge import individuals, split_merge
-from .state import DRAWN, Draws, Prior, Units, joined, n_normalised, sampled
+from .state import DRAWN, Draws, Prior, Units, joined_chains, n_normalised, sampled
 from .sweep import TINY, class_weights, draw_alpha, draw_sticks, swap_neighbours
 from .zeros import fall, fall_given
 
@@ -66,7 +66,7 @@ def sums_of(rng, units, given, zero, layout, N, pi, phi, sums, sums_z, label, fl
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def run(rng, units, given, zero, layout, prior, state, thin, swaps, out, first, last):
+def sample_draws(rng, units, given, zero, layout, prior, state, thin, swaps, out, first, last):
     """Draws first .. last - 1 of one chain, `thin` sweeps each; arrays of `state` are updated.
 
     Nothing is split or merged where rows are drawn ``given`` others, whose divisors the moves do
@@ -376,18 +376,18 @@ def run_chain(
     state = ChainPoint(start.alpha[:1].copy(), *of_chain)
     layout = SweepLayout(prior.layout, n_normalised(units), prior.splits)
     fixed = *sampled(units, prior), layout, np.array(prior.concentration), state
-    run(rng, *fixed, tune, prior.swaps, _room(1, K, D), 0, int(tune > 0))
+    sample_draws(rng, *fixed, tune, prior.swaps, _room(1, K, D), 0, int(tune > 0))
     out = _room(draws, K, D)
     for first in range(0, draws, CHUNK):  # in chunks, so that progress shows and Ctrl-C is heard
         last = min(first + CHUNK, draws)
-        run(rng, *fixed, thin, prior.swaps, out, first, last)
+        sample_draws(rng, *fixed, thin, prior.swaps, out, first, last)
         tick(last - first)
     return Draws(**out._asdict(), n_chains=1)
 
 
 def run_chains(prior: Prior, units: Units, starts: Sequence[Draws], **how: Any) -> Draws:
     """Several chains; see `run_chain` and `chains_of`."""
-    return joined(chains_of(partial(run_chain, prior, units), starts, **how))
+    return joined_chains(chains_of(partial(run_chain, prior, units), starts, **how))
 
 
 def chains_of(

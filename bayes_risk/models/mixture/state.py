@@ -313,7 +313,7 @@ class Draws:
         return Draws(n_chains=n_chains, **{x: getattr(self, x)[which] for x in DRAWN})
 
 
-def joined(chains: Sequence[Draws]) -> Draws:
+def joined_chains(chains: Sequence[Draws]) -> Draws:
     """Chains put after one another."""
     arrays = {x: np.concatenate([getattr(c, x) for c in chains]) for x in DRAWN}
     return Draws(n_chains=sum(c.n_chains for c in chains), **arrays)

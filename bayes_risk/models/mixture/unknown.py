@@ -72,8 +72,8 @@ from .unknown_kernels import (
     keep,
     label_base,
     log_power_of_mean,
+    place_rows,
     sweeps,
-    write_rows,
 )
 
 BASE_CHAINS = 8
@@ -147,7 +147,7 @@ class UnknownRecords:
         every = [(u.given or nothing).arrays for u, _ in self.parts]
         given = [(*one.rows.data, one.rows.multiplicity) for one in every]
         given[-1] = tuple(x[:0] for x in given[0])
-        return ReleaseData(stacked(units), stacked(given), *every[0][1:])
+        return ReleaseData(stacked_blocks(units), stacked_blocks(given), *every[0][1:])
 
     def rows(self) -> UnknownArrays:
         """What the kernels take of the unknown rows."""
@@ -175,7 +175,7 @@ class UnknownRecords:
         )
 
 
-def stacked(blocks: Sequence[tuple[npt.NDArray[Any], ...]]) -> StackedLevels | StackedRows:
+def stacked_blocks(blocks: Sequence[tuple[npt.NDArray[Any], ...]]) -> StackedLevels | StackedRows:
     """Arrays of all blocks below one another, and where each block begins."""
     ends = np.cumsum([0, *(len(block[-1]) for block in blocks)])
     arrays: Any = (np.ascontiguousarray(np.concatenate(x)) for x in zip(*blocks, strict=True))
@@ -233,14 +233,14 @@ def started(problem: UnknownRecords, draws: Draws, l: int, rng: Rng) -> Imputing
     )
     m, families = len(problem.hows), problem.layout.families
     table = block(problem.data().units, m)
-    write_rows(table.data, problem.rows(), families, y)
+    place_rows(table.data, problem.rows(), families, y)
     for b in range(W):  # labels and sums of the base chains, given their parameters
         base = state.n[b], state.M[b], state.label[b], state.flags[b]
         label_base(rng, table, families, state.pi[m + b], state.phi[m + b], *base)
     return state
 
 
-def run_chain(
+def run_imputing_chain(
     problem: UnknownRecords,
     start: ImputingState,
     *,
@@ -282,14 +282,14 @@ class Imputed:
 
     @classmethod
     def sampled(cls, problem: UnknownRecords, start: Draws, *, rng: Rng, **how: Any) -> "Imputed":
-        """As many chains as ``start`` has, each started from draws of one; see `run_chain`."""
+        """As many chains as ``start`` has, each from draws of one; see `run_imputing_chain`."""
         first, then = rng.spawn(2)
         pairs = zip(start.chains(), first.spawn(start.n_chains), strict=True)
         starts = [
             started(problem, part, c % len(problem.hows), child)
             for c, (part, child) in enumerate(pairs)
         ]
-        found = chains_of(partial(run_chain, problem), starts, rng=then, **how)
+        found = chains_of(partial(run_imputing_chain, problem), starts, rng=then, **how)
         kept, chains = zip(*found, strict=True)
         return cls(problem=problem, kept=Kept.joined(kept), chains=chains, thin=how["thin"])
 
@@ -305,7 +305,7 @@ class Imputed:
         """Chains twice as long, every other draw kept."""
         size, every = self.n_draws // len(self.chains), list[Any](self.kept)
         how: Any = {"draws": size - size // 2, "tune": 0, "thin": 2 * self.thin, "n_jobs": n_jobs}
-        new = chains_of(partial(run_chain, self.problem), self.chains, rng=rng, **how)
+        new = chains_of(partial(run_imputing_chain, self.problem), self.chains, rng=rng, **how)
         parts, chains = [], [chain for _, chain in new]
         for c, (kept, _) in enumerate(new):
             parts += [Kept(*(x[c * size + 1 : (c + 1) * size : 2] for x in every)), kept]
@@ -323,13 +323,15 @@ def case_of(targets, x, constants, held, rows, h, b):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def log_joint(log_p, tilt, m):
+def log_tilted(log_p, tilt, m):
     """log h, but for the normaliser of the tilt, from the log densities of the B sets."""
     return log_p[:m].sum() - log_power_of_mean(log_p[m:] - tilt, m - 1)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def densities(kept, fixed, layout, numbers, targets, guesses, log_weights, batch, found, out):
+def unknown_densities(
+    kept, fixed, layout, numbers, targets, guesses, log_weights, batch, found, out
+):
     """out[h, u] = log h(y_i), for targets that are not known times an estimate of 1 / sum h.
 
     With guesses: out[b, g, u] gets log of its batch's sum of exp(log_weights) h(y*) / h(y_i). What
@@ -387,18 +389,18 @@ def densities(kept, fixed, layout, numbers, targets, guesses, log_weights, batch
                     if b < m:
                         rest_terms(draw, layout, here, case, b, u, 2, room, terms)
                         log_q[b] = tilt[b] - log_sum_of(terms)
-            log_h = log_joint(log_p, tilt[m:], m)
+            log_h = log_tilted(log_p, tilt[m:], m)
             if guesses is None:
                 norm = (m - 1) * (log_sum_of(-tilt[m:]) - math.log(B - m))
                 out[h, u] = log_h + norm
                 if not known[u]:
-                    of_held_row = log_joint(tilt, tilt[m:], m) + norm
+                    of_held_row = log_tilted(tilt, tilt[m:], m) + norm
                     out[h, u] += log_sum_of(log_q) - math.log(m) - of_held_row
             else:
                 log_v = log_weights[h, u] - log_h
                 for g in range(masses.shape[0]):
                     if of_guesses[g].min() > -math.inf:
-                        log_h = log_joint(of_guesses[g], tilt[m:], m)
+                        log_h = log_tilted(of_guesses[g], tilt[m:], m)
                         out[batch[h], g, u] = log_add(out[batch[h], g, u], log_v + log_h)
 
 
@@ -454,7 +456,7 @@ class UnknownRecordsPredictive:
         targets = self._targets(block, rows)
         room = room_of(guesses, targets.values.shape[1], *kept.pi.shape[2:] * 2)
         given = kept, problem.fixed, prior.layout, numbers, targets, guesses, log_weights
-        densities(*given, self.batch, room, out)
+        unknown_densities(*given, self.batch, room, out)
         return out
 
     def _targets(self, block: slice, rows: Ints) -> ImputedCases:

@@ -24,11 +24,11 @@ from .families import (
     draw_parameters,
     exponentials,
     largest,
-    log_number,
+    log_number_density,
     log_sum_of,
     number_parameters,
 )
-from .kept_columns import rows_of
+from .kept_columns import number_rows
 from .kernel_arguments import (
     ChainPoint,
     CollapsedDraws,
@@ -41,7 +41,7 @@ from .kernel_arguments import (
 )
 from .masses import count_constant
 from .mixed_terms import fill_draw
-from .sampler import collapse_draws, run
+from .sampler import collapse_draws, sample_draws
 from .state import GivenArrays, LevelRows, LevelUnits, NumberUnits, Rows
 from .sweep import TINY, cumulate, draw_alpha, draw_class, draw_sticks, swap_neighbours
 
@@ -88,7 +88,7 @@ def add_terms(x, e, variables, n, P, T, sizes, first, out):
                 out[k] += T[r0, k]
         elif v >= p and x[c] == x[c]:
             for k in range(out.shape[0]):
-                out[k] += log_number(x[c], 1.0, P[v, k], True, inflated, 1.0, (0.0, 0.0))
+                out[k] += log_number_density(x[c], 1.0, P[v, k], True, inflated, 1.0, (0.0, 0.0))
         counts |= v < p
         c += 1
     if not counts:
@@ -98,7 +98,7 @@ def add_terms(x, e, variables, n, P, T, sizes, first, out):
         v = variables[c]
         if v < p and x[c] == x[c]:
             constants = (0.0, count_constant(x[c]))
-            least += log_number(x[c], e[c], P[v, first], False, inflated, 1.0, constants)
+            least += log_number_density(x[c], e[c], P[v, first], False, inflated, 1.0, constants)
     for c in range(F):
         v, of_empty = variables[c], math.nan
         if v >= p or x[c] != x[c]:
@@ -109,7 +109,7 @@ def add_terms(x, e, variables, n, P, T, sizes, first, out):
                 continue
             term = of_empty
             if n[k] > 0.0 or term != term:
-                term = log_number(x[c], e[c], P[v, k], False, inflated, 1.0, constants)
+                term = log_number_density(x[c], e[c], P[v, k], False, inflated, 1.0, constants)
             if n[k] == 0.0:
                 of_empty = term
             out[k] += term
@@ -167,7 +167,7 @@ def draw_values(rng, e, free, absent, phi, layout, k, out):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def move(x, e, variables, flags, k, by, layout, sizes, level_logs, M, P, T):
+def move_values(x, e, variables, flags, k, by, layout, sizes, level_logs, M, P, T):
     """Put values into class k, or take them out; its parameters follow."""
     p, r, D = sizes.p, sizes.r, T.shape[0]
     for c in range(variables.shape[0]):
@@ -242,8 +242,10 @@ def impute_rows(rng, layout, logs, rows, state, tables, first, last):
             own, P, T, n_b, M_b = label[b, j], all_P[m + b], all_T[m + b], n[b], M[b]
             n_b[own] -= 1.0
             zeros = flags[b, j]
-            move(own_x, own_e, own_kinds, zeros, own, -1.0, layout, sizes, level_logs, M_b, P, T)
-            move(old, e, free, zeros, own, -1.0, layout, sizes, level_logs, M_b, P, T)
+            move_values(
+                own_x, own_e, own_kinds, zeros, own, -1.0, layout, sizes, level_logs, M_b, P, T
+            )
+            move_values(old, e, free, zeros, own, -1.0, layout, sizes, level_logs, M_b, P, T)
             log_weights(n_b, logs, tables.log_alpha[b], start)
             add_terms(own_x, own_e, own_kinds, n_b, P, T, sizes, own, start)
             change[b] = log_mass(new, e, free, start, n_b, P, T, sizes, own, after[b])
@@ -261,8 +263,10 @@ def impute_rows(rng, layout, logs, rows, state, tables, first, last):
             draw_flags(rng, own_x, own_e, own_kinds, own, sizes, P, zeros)
             draw_flags(rng, old, e, free, own, sizes, P, zeros)
             n[b, own] += 1.0
-            move(own_x, own_e, own_kinds, zeros, own, 1.0, layout, sizes, level_logs, M_b, P, T)
-            move(old, e, free, zeros, own, 1.0, layout, sizes, level_logs, M_b, P, T)
+            move_values(
+                own_x, own_e, own_kinds, zeros, own, 1.0, layout, sizes, level_logs, M_b, P, T
+            )
+            move_values(old, e, free, zeros, own, 1.0, layout, sizes, level_logs, M_b, P, T)
 
 
 # --- sweeps -----------------------------------------------------------------------------------
@@ -319,7 +323,7 @@ def part_of(data, l):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def write_rows(data, rows, layout, y):
+def place_rows(data, rows, layout, y):
     """Put the unknown rows last among a data set's units."""
     free, e = rows.free, rows.exposure
     p, p_r = layout.shape.shape[0], layout.shape.shape[0] + layout.reals.shape[0]
@@ -383,8 +387,8 @@ def sweeps(rng, data, layout, concentration, swaps, rows, state, n_sweeps):
     for _ in range(n_sweeps):
         for l in range(m):
             (units, given), s = part_of(data, l), slice(l, l + 1)
-            write_rows(units.data, rows, families, y)
-            run(
+            place_rows(units.data, rows, families, y)
+            sample_draws(
                 rng, units, given, None, SweepLayout(families, 0, 0), concentration,
                 ChainPoint(alpha[s], log_left[l], pi[l], phi[l]), 1, swaps, out, 0, 1,
             )  # fmt: skip
@@ -398,7 +402,7 @@ def sweeps(rng, data, layout, concentration, swaps, rows, state, n_sweeps):
             log_rest = draw_sticks(rng, n[b], alpha[at], log_left[at], pi[at])
             draw_parameters(rng, M[b], families, phi[at])
             alpha[at] = draw_alpha(rng, K - 1, log_rest, concentration)
-            write_rows(table.data, rows, families, y)
+            place_rows(table.data, rows, families, y)
             label_base(rng, table, families, pi[at], phi[at], n[b], M[b], label[b], flags[b])
             fill_base(M[b], alpha[at], families, logs.levels, P[at], T[at], log_alpha[b])
             impute_rows(
@@ -423,7 +427,7 @@ def keep(rng, data, layout, fixed, rows, state, wanted, tracked, out, h):
             draw_sticks(rng, n[b - m], alpha[b], log_left[b], pi[b])
             draw_parameters(rng, M[b - m], families, phi[b])
         units, given = part_of(data, l)
-        write_rows(units.data, rows, families, state.y)
+        place_rows(units.data, rows, families, state.y)
         collapse_draws(
             rng, units, given, None, SweepLayout(families, 0, 0), pi[s], phi[s], wanted[l],
             CollapsedDraws(out.n[h, s], out.M[h, s], out.label[h, s], out.flags[h, s], fallen),
@@ -431,7 +435,7 @@ def keep(rng, data, layout, fixed, rows, state, wanted, tracked, out, h):
         out.alpha[h, b], out.pi[h, b] = alpha[b], pi[b]
         for v in range(fixed.shape[0] if b < m else 0):
             if fixed[v] and v < p_r:
-                here, also = rows_of(families, v)
+                here, also = number_rows(families, v)
                 out.M[h, b, here], out.M[h, b, also] = phi[b, here], phi[b, also]
             elif fixed[v]:
                 q = slice(starts[v - p_r], starts[v - p_r + 1])

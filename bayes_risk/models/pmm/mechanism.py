@@ -28,7 +28,7 @@ from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk._core.matching import distinct_rows
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.variables import Number, Variable
-from bayes_risk.models.fits.predicted import Spread, least_sd, log_level, log_number
+from bayes_risk.models.fits.predicted import Spread, least_sd, log_kernel_density, log_level
 from bayes_risk.models.fits.sampling import blocks
 
 KINDS = ("ordered", "multinomial", "gam", "linear")
@@ -365,7 +365,7 @@ class Step:
                     sd = float(np.sqrt(self.shares @ (self.values - mean) ** 2))
                     sd = max(sd, least_sd(self.values))
                     spread = Spread(np.full(len(at), mean), np.full(len(at), sd))
-                    log_p[:] = log_number(at, donors.values[None], weights, spread)
+                    log_p[:] = log_kernel_density(at, donors.values[None], weights, spread)
                 else:
                     n = (weights * (donors.values == at[:, None])).sum(axis=1)
                     log_p[:] = log_level(n, float(donors.k), variable.n_levels)

@@ -22,7 +22,7 @@ from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk._core.parallel import in_order
 from bayes_risk.data.microdata import Codes, Microdata
-from bayes_risk.data.record_weights import in_words
+from bayes_risk.data.record_weights import weights_in_words
 from bayes_risk.evidence.contract import Capabilities, How, Targets, offers
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.intruder.intruder import Intruder
@@ -359,7 +359,7 @@ class PyMCFit(Synthesis):
         order = " then ".join(self._synthesized(release))
         return (
             "the model and its priors are known, not its parameters; drawn from the user's PyMC "
-            f"model, {order}, each given the columns before it{in_words(self.weights)}"
+            f"model, {order}, each given the columns before it{weights_in_words(self.weights)}"
         )
 
     _modelled = columns
@@ -441,7 +441,7 @@ class PyMCFit(Synthesis):
         )
 
 
-def fitted(
+def sampled_fit(
     model: Any,
     builder: Builder,
     power: Array | None,

@@ -16,7 +16,7 @@ from bayes_risk.models.fits.sampling import Length
 from bayes_risk.models.fits.synthesis import Declaration, Ticker, microdata
 
 from .density import Builder
-from .fit import PyMCFit, fitted
+from .fit import PyMCFit, sampled_fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,4 +134,4 @@ class PyMCModel(Declaration):
             options["callback"] = lambda trace, draw: tick(1)
         power = checked_weights(weights, df.index)
         builder = Builder.of(self.build, tuple(self.columns), df)
-        return fitted(self, builder, power, length, options, sample=sample)
+        return sampled_fit(self, builder, power, length, options, sample=sample)

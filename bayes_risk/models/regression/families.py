@@ -16,7 +16,7 @@ from scipy.special import betaln, expit, gammaln
 
 from bayes_risk._core.arrays import Array, Flags, Rng
 from bayes_risk._core.errors import InputError, shown
-from bayes_risk._core.validate import number, one_of, positive, whole_number
+from bayes_risk._core.validate import one_of, positive, real_number, whole_number
 from bayes_risk.models.fits.synthesis import power_scaled_gamma
 
 
@@ -67,7 +67,7 @@ class RegressionPrior:
         for value in self.nu:
             positive("nu", value)
         for value in self.sigma2:
-            number("sigma2", value)
+            real_number("sigma2", value)
         if min(self.sigma2) < 0 or not np.isfinite(self.sigma2).all():
             raise InputError("sigma2", self.sigma2, "must be finite and not negative")
 

@@ -18,7 +18,7 @@ from bayes_risk._core.arrays import Array, Flags, Rng
 from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk._core.logspace import change
 from bayes_risk.data.microdata import Codes, Microdata
-from bayes_risk.data.record_weights import in_words
+from bayes_risk.data.record_weights import weights_in_words
 from bayes_risk.data.variables import LARGEST
 from bayes_risk.evidence.contract import (
     Capabilities,
@@ -27,7 +27,7 @@ from bayes_risk.evidence.contract import (
     Posterior,
     Simulated,
     Targets,
-    drawn,
+    drawn_as,
     offers,
     why_all_must_be_known,
     without_weights,
@@ -40,7 +40,7 @@ from bayes_risk.release.release import EncodedRelease
 
 from .families import CategoricalLogit
 from .imputed import ImputedPosterior, Unknown
-from .part import Coefficients, Nuts, Part, SampledRows, check_outcome, n_outcomes
+from .part import Coefficients, Nuts, Part, SampledRows, check_family, n_outcomes
 from .posterior import (
     CHAINS,
     ClosedPosterior,
@@ -120,7 +120,7 @@ class RegressionFit(Synthesis):
             ways = self._knowing(release, intruder, brought, exact)
         elif brought:
             ways = offers(self, "importance")
-        elif drawn(self, release) == "plug-in":
+        elif drawn_as(self, release) == "plug-in":
             ways = offers(self, computed={"exact" for held in made if closed(held)})
         else:
             ways = offers(self, "predictive", "refit", "importance", computed=exact)
@@ -147,7 +147,7 @@ class RegressionFit(Synthesis):
     ) -> Simulated:
         """Exact evidence of the normal families, and of the product over releases."""
         parts = [closed(held) for held in touched(self.made(release), targets)]
-        if drawn(self, release) == "plug-in":
+        if drawn_as(self, release) == "plug-in":
             tables = [self.released(release, l) for l in range(release.m)]
             each = (held.log_release_at_estimate(held.moments(tables), targets) for held in parts)
             return Simulated.product(each)
@@ -181,7 +181,7 @@ class RegressionFit(Synthesis):
             "the regressions, their priors and the scales of the standardised variables are known, "
             "these as constants from which nothing is inferred of a record, not the parameters; "
             f"values drawn in the order {', '.join(order)}, each given those "
-            f"before it{in_words(self.weights)}"
+            f"before it{weights_in_words(self.weights)}"
         )
 
     def informed(self, release: EncodedRelease) -> Posterior:
@@ -243,7 +243,7 @@ class RegressionFit(Synthesis):
         """Coded rows of data set l whose values were replaced."""
         codes: Codes = release.codes[l][release.rows]
         for part in (held.part for held in self.made(release)):
-            check_outcome(part.name, part.family, self.microdata, codes, f"of release {l + 1}")
+            check_family(part.name, part.family, self.microdata, codes, f"of release {l + 1}")
         return codes
 
     def without(
@@ -319,7 +319,7 @@ class RegressionFit(Synthesis):
         )
 
 
-def fitted(
+def fitted_regressions(
     model: Any, data: Microdata, parts: Sequence[Part], weights: Any, length: Length, run: Any
 ) -> RegressionFit:
     """Fit one regression after another; ``run``: sampler, generator, progress, and if to sample."""

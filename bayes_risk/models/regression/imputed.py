@@ -234,7 +234,7 @@ class Unknown:
         codes, X = self.codes.copy(), np.zeros((*y.shape, max(map(self.width, range(len(y))))))
         if y.shape[1]:
             for part, values in zip(self.parts, y, strict=True):
-                codes[:, part.column] = outside(part, values)
+                codes[:, part.column] = table_outcomes(part, values)
             for c in range(len(y)):
                 X[c, :, : self.width(c)] = self.predictors(c, codes)
         return y, codes, X
@@ -310,7 +310,9 @@ class Unknown:
             y[c] = new @ (precision / precision.sum()) + noise
             log_ratio += _log_between(new, y[c], precision)
             log_ratio -= _log_between(old, state[0][c], precision)
-            values = outside(part, y[c])  # those too large or small to be numbers are not taken
+            values = table_outcomes(
+                part, y[c]
+            )  # those too large or small to be numbers are not taken
             wrong = ~np.isfinite(values) | (isinstance(part.family, LogNormal) & (values <= 0.0))
             log_ratio[wrong] = -np.inf
             codes[:, part.column] = np.where(wrong, state[1][:, part.column], values)
@@ -337,7 +339,7 @@ def _log_between(eta: Array, y: Array, precision: Array) -> Array:
     return np.asarray(each + 0.5 * precision.mean() * (y - centre) ** 2)
 
 
-def outside(part: Part, y: Array) -> Array:
+def table_outcomes(part: Part, y: Array) -> Array:
     """Outcomes as the table has them."""
     values: Array = part.scaling.at + part.scaling.by * y
     with np.errstate(over="ignore"):
@@ -457,5 +459,5 @@ class ImputedRowsPredictive:
         hidden = np.isin(record, records)
         place = np.searchsorted(records, record[hidden])
         for c, part in enumerate(self.unknown.parts):
-            codes[:, hidden, part.column] = outside(part, self.y[:, c, place])
+            codes[:, hidden, part.column] = table_outcomes(part, self.y[:, c, place])
         return codes

@@ -308,7 +308,7 @@ def _outcome(family: Family, y: npt.NDArray[Any]) -> Array | None:
     return y.astype(float) if family.kind == "number" else None
 
 
-def check_outcome(
+def check_family(
     name: str, family: Family, data: Microdata, codes: Codes, source: str = ""
 ) -> None:
     """Outcomes that their family cannot have are an error; ``source``: "of release 1"."""
@@ -410,7 +410,7 @@ class Nuts:
 
         self.data = data_of(self.part, rows)
         if self.model is None:
-            self.model = build(self.part, rows)
+            self.model = pymc_regression(self.part, rows)
             return
         with self.model:
             pm.set_data(self.data)
@@ -522,7 +522,7 @@ def data_of(part: Part, rows: SampledRows) -> dict[str, Array]:
     return {"X": rows.X, "y": rows.y, **trials, **weights}
 
 
-def build(part: Part, rows: SampledRows) -> Any:
+def pymc_regression(part: Part, rows: SampledRows) -> Any:
     """The regression as a PyMC model on standardised predictors; free variables named as draws."""
     import pymc as pm
 

@@ -30,9 +30,9 @@ from .families import (
     power_scaled_prior,
     trials_column,
 )
-from .fit import RegressionFit, fitted, from_external
+from .fit import RegressionFit, fitted_regressions, from_external
 from .formulas import parse
-from .part import Part, check_outcome
+from .part import Part, check_family
 
 SMALLEST = float(np.nextafter(0.0, 1.0))
 
@@ -160,7 +160,9 @@ class Regression(Declaration):
         data = self._microdata(df, levels=levels, releases=releases, missing=missing)
         rng, alpha = np.random.default_rng(random_seed), checked_weights(weights, data.index)
         parts = self._parts(data)
-        return fitted(self, data, parts, alpha, length, (nuts_sampler, rng, progress, sample))
+        return fitted_regressions(
+            self, data, parts, alpha, length, (nuts_sampler, rng, progress, sample)
+        )
 
     def from_draws(
         self,
@@ -230,7 +232,7 @@ class Regression(Declaration):
         data = replace(data, variables=tuple(variables))
         for name in self.formulas:
             family = self._family(name, data)
-            check_outcome(name, family, data, data.codes)
+            check_family(name, family, data, data.codes)
             kind = df[name].dtype  # levels of text have no order but that of the alphabet
             ordered = isinstance(kind, pd.CategoricalDtype) and kind.ordered
             ordered = ordered or pd.api.types.is_numeric_dtype(kind)

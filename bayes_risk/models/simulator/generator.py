@@ -141,7 +141,9 @@ def _kept(log: Path) -> str:
     return f"; what it printed stands in {name!r}, and {HIDDEN}"
 
 
-def tables_of(generator: Generator, df: pd.DataFrame, m: int, seed: int) -> list[pd.DataFrame]:
+def generated_tables(
+    generator: Generator, df: pd.DataFrame, m: int, seed: int
+) -> list[pd.DataFrame]:
     """The m tables that a generator makes of a table; errors name the generator, and no value."""
     try:
         found = generator(df.copy(), m, seed)

@@ -20,13 +20,13 @@ from bayes_risk.release.release import EncodedRelease
 
 from .features import Features
 from .generator import Generator, seed_from
-from .ratio import Examples, fitted, joined
+from .ratio import Examples, fitted_ratio, joined_examples
 from .runs import FEWEST, MOST, RunFiles, in_turn, run_of
 
 HALF = np.log(0.5)
 
 
-def left_out(
+def left_out_factors(
     generator: Generator,
     release: EncodedRelease,
     *,
@@ -78,8 +78,8 @@ def left_out(
         drawn = there[rows].astype(int)
         parts.append(Examples(_against(found - centre), half, drawn, np.full(len(rows), r)))
         records.append(rows)
-    examples = joined(parts)
-    fit = fitted(examples)
+    examples = joined_examples(parts)
+    fit = fitted_ratio(examples)
     every = shown(release.codes, np.arange(n), np.ones(n, dtype=bool))
     log_bf, moved = fit.log_evidence(_against(every - centre))
     return LeftOut(

@@ -86,7 +86,7 @@ def folds_of(run: Ints) -> Ints:
     return np.arange(runs) % K
 
 
-def fitted(examples: Examples) -> RatioFit:
+def fitted_ratio(examples: Examples) -> RatioFit:
     """Fit to all runs and without each fold; choose penalty and factor by the runs left out."""
     F, scale = _standardised(examples)
     fold = folds_of(examples.run)[examples.run]
@@ -260,7 +260,7 @@ def wide(array: Array, G: int, fill: float) -> Array:
     return np.pad(array, lack, constant_values=fill)
 
 
-def joined(parts: Sequence[Examples]) -> Examples:
+def joined_examples(parts: Sequence[Examples]) -> Examples:
     """Examples of several runs, with as many guesses each as those that have most."""
     G, both = max(part.features.shape[1] for part in parts), np.concatenate
     return Examples(

@@ -18,7 +18,7 @@ from bayes_risk.evidence.contract import Targets
 from bayes_risk.release.release import EncodedRelease, Release
 
 from .features import Features
-from .generator import Generator, tables_of
+from .generator import Generator, generated_tables
 from .leaks import Copies, suspects
 from .ratio import Examples, normalised
 
@@ -49,7 +49,7 @@ def run_of(
 ) -> RunFiles:
     """One run: the generator on a table y (n, p) of the records, read as the release is."""
     data = replace(microdata, codes=y)
-    tables = tables_of(generator, data.decode(y), release.m, seed)
+    tables = generated_tables(generator, data.decode(y), release.m, seed)
     names = [str(c) for c in release.synthesized]
     for table in tables:
         if lacking := [c for c in names if c not in table.columns]:

@@ -42,10 +42,10 @@ from bayes_risk.release.release import PARAMETERS, EncodedRelease, Release
 
 from .expected import log_margins
 from .features import Features
-from .generator import Command, Generator, seed_from, tables_of
+from .generator import Command, Generator, generated_tables, seed_from
 from .leaks import EFFECTS, Copies, effects, log_evidence
-from .membership import left_out
-from .ratio import Examples, RatioFit, batches, fitted, joined, normalised
+from .membership import left_out_factors
+from .ratio import Examples, RatioFit, batches, fitted_ratio, joined_examples, normalised
 from .runs import MOST, Redrawn, RedrawPlan, RunExamples, RunFiles, in_turn, run_of, seeds_remark
 
 FEWEST_RUNS = 8  # of fewer chance may look like something that was told
@@ -210,7 +210,7 @@ class SimulatorFit(Fitted):
         return Capabilities([offer, *further], any_rows=True)
 
     def left_out(self, release: EncodedRelease, **how: Unpack[How]) -> LeftOut:
-        return left_out(
+        return left_out_factors(
             self.model.calls, release, runs=self.model.runs, share=self.model.share, **how
         )
 
@@ -245,7 +245,9 @@ class SimulatorFit(Fitted):
         table = self.microdata.decode(self.microdata.codes)
         seed = seed_from(rng)
         return Release(
-            datasets=tables_of(self.model.calls, table, m, seed) if self.runs else [table] * m,
+            datasets=generated_tables(self.model.calls, table, m, seed)
+            if self.runs
+            else [table] * m,
             synthesized=made_columns,
             seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
             parameters=parameters,
@@ -299,8 +301,8 @@ class SimulatorFit(Fitted):
             if len(parts) == runs:  # last, so that runs are kept as they come
                 once_more = partial(seeds_remark, lambda s: job(0, s)(), first, seed(0))
                 remark = stage("seeds", once_more)
-            examples = joined([part.turn for part in parts])
-            fit = fitted(examples)
+            examples = joined_examples([part.turn for part in parts])
+            fit = fitted_ratio(examples)
             of: Any = {"runs": len(parts), "share": self.model.share, "remark": remark}
             learnt = Learnt.of(fit.log_p, examples.drawn, examples.run, fit.gain, **of)
             again_too = [part.again for part in parts if part.again]
@@ -319,7 +321,7 @@ def _whole(rng: Rng) -> int:
 
 def _effects(fit: RatioFit, examples: Examples, again: list[Examples], plan: RedrawPlan) -> Array:
     """Posterior of the effects of single records, one row a record of the table."""
-    found = joined([examples, *again])
+    found = joined_examples([examples, *again])
     log_p = normalised(found.features @ fit.weights + found.log_share)
     copies = Copies(found.place, found.exact, log_p, found.drawn)
     out = np.zeros((plan.n, len(EFFECTS)))

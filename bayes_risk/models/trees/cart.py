@@ -14,14 +14,14 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import known_columns, one_of, positive, whole_number
 from bayes_risk.data.microdata import Codes, Microdata, Number
-from bayes_risk.data.record_weights import checked_weights, in_words
+from bayes_risk.data.record_weights import checked_weights, weights_in_words
 from bayes_risk.data.rpart_file import SynthpopModels
 from bayes_risk.evidence.contract import (
     Capabilities,
     Offer,
     Simulated,
     Targets,
-    drawn,
+    drawn_as,
     offers,
     without_weights,
 )
@@ -86,7 +86,7 @@ def draw_donors(
     return out
 
 
-def smooth(tree: Tree, y: Array, nodes: Ints, values: Array, rng: Rng) -> Array:
+def kernel_draws(tree: Tree, y: Array, nodes: Ints, values: Array, rng: Rng) -> Array:
     """Draws from kernels (Silverman's bandwidth) around values (R,), cut off at a node's range."""
     out = values.astype(float)
     for node in np.unique(nodes).tolist():
@@ -154,7 +154,7 @@ class CARTFit(Synthesis):
 
     def _way(self, release: EncodedRelease) -> str:
         """How the evidence of known splits is computed."""
-        if self.of_release is not None or self._kind(drawn(self, release)) != BAYESIAN:
+        if self.of_release is not None or self._kind(drawn_as(self, release)) != BAYESIAN:
             return "exact"
         return "monte-carlo" if any(map(self._smoothed, self._made(release))) else "exact"
 
@@ -189,7 +189,7 @@ class CARTFit(Synthesis):
     def mechanism(self, release: EncodedRelease) -> str:
         trees = self._made(release)
         order = dict.fromkeys(self.microdata.columns[tree.column] for tree in trees)
-        bayesian = self._kind(drawn(self, release)) == BAYESIAN
+        bayesian = self._kind(drawn_as(self, release)) == BAYESIAN
         how = "the Bayesian bootstrap" if bayesian else "plain draws"
         if any(self._smoothed(tree) for tree in trees):
             how += ", numbers smoothed by kernels,"
@@ -202,7 +202,7 @@ class CARTFit(Synthesis):
                 whose, known = "trees grown here", "are assumed, not known to have made the files"
         return (
             f"{whose} and the order {', '.join(order)} {known}; {how} in each leaf"
-            f"{in_words(self.weights)}{floored}"
+            f"{weights_in_words(self.weights)}{floored}"
         )
 
     def _made(self, release: EncodedRelease, l: int = 0) -> list[Tree]:
@@ -245,7 +245,7 @@ class CARTFit(Synthesis):
                 donors = draw_donors(tree, nodes, kind, rng, self.weights, held)
                 values = genuine[donors, tree.column]
                 if self._smoothed(tree):
-                    values = smooth(tree, genuine[:, tree.column], nodes, values, rng)
+                    values = kernel_draws(tree, genuine[:, tree.column], nodes, values, rng)
                     values = np.round(values) if self._whole(tree) else values
                 concerned = nodes < tree.n_drawn
                 codes[np.flatnonzero(mask)[concerned], tree.column] = values[concerned]
@@ -305,7 +305,7 @@ class CARTFit(Synthesis):
         return Leaves(
             data=self.microdata,
             trees=trees,
-            kind=self._kind(drawn(self, release)),
+            kind=self._kind(drawn_as(self, release)),
             smoothed=[self._smoothed(tree) for tree in trees[0]],
             whole=[self._whole(tree) for tree in trees[0]],
             z=[np.vstack([release.codes[l][release.rows] for l in together]) for together in draws],

@@ -21,7 +21,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.logspace import log_sum
 from bayes_risk.data.microdata import Codes, Microdata, Number
 from bayes_risk.evidence.contract import Progress, Simulated, Targets, rows_kept
-from bayes_risk.models.fits.predicted import Spread, log_level, log_number
+from bayes_risk.models.fits.predicted import Spread, log_kernel_density, log_level
 from bayes_risk.models.fits.sampling import blocks
 from bayes_risk.models.fits.synthesis import Ticker, log_p_of_guesses
 
@@ -245,7 +245,7 @@ def grown_anew(
     return Simulated(out, deviations, np.full(U, np.inf))
 
 
-def rows_of(tree: Tree, targets: Targets, block: slice = slice(None)) -> tuple[Ints, Array, Ints]:
+def leaf_rows(tree: Tree, targets: Targets, block: slice = slice(None)) -> tuple[Ints, Array, Ints]:
     """Leaf (G', block) and value of the guesses, and which of these each guess has (G,)."""
     rows, cell = targets.rows(frozenset([tree.column, *tree.predictors.tolist()]), block)
     leaf: Ints = tree.leaf(rows.reshape(-1, rows.shape[2])).reshape(rows.shape[:2])
@@ -269,7 +269,7 @@ def _genuine(leaves: Leaves, tree: Tree, z: Codes, targets: Targets) -> Array:
     leaf, out = tree.leaf(targets.profiles), np.empty(guesses.shape[:2])
     held = np.searchsorted(shown.values, tree.outcome(targets.profiles[:, j]))
     for block in blocks(len(targets), 4 * len(guesses)):
-        at, value, cell = rows_of(tree, targets, block)
+        at, value, cell = leaf_rows(tree, targets, block)
         own, guess = (leaf[block], held[block]), (at, np.searchsorted(shown.values, value))
         gain, place = np.empty(at.shape), (tree.parent, tree.begin, tree.end)
         _gains(place, shown, leaves.kind, given, own, guess, targets.weight[block], gain)
@@ -301,7 +301,7 @@ def _smoothed(
 ) -> tuple[Array, Array, Array]:
     """The same for values from kernels: gains (G, U), deviations (B, G, U), ESS (U,)."""
     tree, whole, seed = of
-    leaf, value, cell = rows_of(tree, targets)
+    leaf, value, cell = leaf_rows(tree, targets)
     shown = SmoothedValues.from_rows(tree, leaves.data, z, whole=whole)
     check_made(leaves.data, tree, shown.n_beyond(tree), "beyond the range of its records")
     own = tree.leaf(targets.profiles), targets.profiles[:, tree.column].astype(float)
@@ -372,7 +372,7 @@ def _expected(data: Microdata, tree: Tree, seen: Ints, targets: Targets) -> Arra
     """Of one tree; where it does not concern a guess 0."""
     codes, own = data.codes[seen], targets.profiles[:, tree.column]
     at, y = tree.leaf(codes), tree.outcome(codes[:, tree.column])
-    leaf, value, cell = rows_of(tree, targets)
+    leaf, value, cell = leaf_rows(tree, targets)
     variable = data.variables[tree.column]
     whole = getattr(getattr(tree, "of", None), "rest", None) is None
     if isinstance(variable, Number) and whole:
@@ -406,5 +406,5 @@ def _of_numbers(
             k = some[block]
             weights = (record[k][:, None] != rows[who]).astype(float)
             near = Spread(spread.mean[target[k]], spread.sd[target[k]])
-            out[k] = log_number(points[k], y[who][None], weights, near)
+            out[k] = log_kernel_density(points[k], y[who][None], weights, near)
     return out.reshape(leaf.shape)

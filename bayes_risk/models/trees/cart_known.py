@@ -21,14 +21,14 @@ from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk.evidence.contract import Progress, Simulated, Targets
 from bayes_risk.models.fits.synthesis import Ticker
 
-from .cart_evidence import LeafCounts, Leaves, check_made, rows_of
+from .cart_evidence import LeafCounts, Leaves, check_made, leaf_rows
 from .tree import PLAIN, Moves, Tree
 
 WIDE = 300.0  # log range of a node's polynomials from which they are tilted
 FURTHEST = 60.0  # log tilt
 
 
-def counted(
+def node_counts(
     leaves: Leaves, tree: Tree, known: Flags, guessed: Array
 ) -> tuple[Array, tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
     """What all data sets show of one tree, of records partly known: by value, node and type.
@@ -78,7 +78,7 @@ def _tables(draws, nodes, types, cells, sums):
         table = tables[cells[node] : cells[node + 1]].reshape(T + 3, T + 2)
         marked = wanted[cells[node] : cells[node + 1]].reshape(T + 3, T + 2)
         if marked.any():
-            here[node] = fill(
+            here[node] = fill_table(
                 draws,
                 (known[node], unknown[node], R[node], weight, weight_rest[node], rest[node]),
                 (c[mine], r[mine], times[mine]),
@@ -88,8 +88,8 @@ def _tables(draws, nodes, types, cells, sums):
 
 
 @numba.njit(cache=True, nogil=True)
-def fill(kind, node, types, wanted, table):
-    """The wanted cells of a node's table; returns log p of it as it is. Arguments: `counted`."""
+def fill_table(kind, node, types, wanted, table):
+    """The wanted cells of a node's table; returns log p of it. Arguments: `node_counts`."""
     n_known, n_unknown, R, weight, weight_rest, c_rest = node
     T = len(types[0])  # after them the levels that are not shown
     counts = np.append(types[0].astype(np.float64), c_rest)
@@ -317,8 +317,8 @@ def _of_tree(leaves: Leaves, tree: Tree, known: Flags, targets: Targets) -> Arra
     """What one tree adds, (G, U). Cost: 4 u^2 for u unknown records of a node and two types."""
     for z in leaves.z:
         check_made(leaves.data, tree, LeafCounts.of(leaves, tree, z).n_strange)
-    leaf, guessed, cell = rows_of(tree, targets)
-    values, (keys, kind), by_node, types = counted(leaves, tree, known, guessed)
+    leaf, guessed, cell = leaf_rows(tree, targets)
+    values, (keys, kind), by_node, types = node_counts(leaves, tree, known, guessed)
     own, guess = (np.searchsorted(values, y) for y in (targets.profiles[:, tree.column], guessed))
     moves = Moves.of(tree, by_node[2].any(axis=1), tree.leaf(targets.profiles), leaf)
     _, taken, put, g, u = moves

@@ -31,7 +31,7 @@ from bayes_risk._core.arrays import Array, Ints
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.precision import SAME
 
-from .kernels import beta_rule, log_joint, of_node, points_for, records, reference
+from .kernels import beta_rule, log_shown, of_node, points_for, records, reference
 from .tree import PLAIN, Moves, Tree
 
 BATCHES = 8
@@ -86,11 +86,11 @@ def _asked_of(node, whole, wanted, questions, answers):
         mine = np.searchsorted(y, old[t]) if inside else -1
         if old[t] != known:
             known = old[t]
-            log_joint(node, whole, (mine, old[t]), rules[0] if inside else certain, before)
+            log_shown(node, whole, (mine, old[t]), rules[0] if inside else certain, before)
         rule = certain
         if new[t] > -np.inf:
             rule = rules[0] if inside else rules[1]
-        log_joint(node, whole, (mine, new[t]), rule, after)
+        log_shown(node, whole, (mine, new[t]), rule, after)
         gain[t], ess[t] = _mean_ratio(after, before, off[t])
 
 

@@ -272,7 +272,7 @@ def reference(held, z, whole, draws, seed):
 
 
 @numba.njit(cache=True, nogil=True)
-def log_joint(node, whole, case, rule, out):
+def log_shown(node, whole, case, rule, out):
     """log of the density of the shown values given the others' weights, for each draw (S,)."""
     held, (y, times), (z, count), at_rest, (W, share), tables = node
     mine, value = case

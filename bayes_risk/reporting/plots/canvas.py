@@ -21,7 +21,7 @@ OWN = "bayes_risk"  # label of the figures that are made here
 EDGES = [i / 50 for i in range(51)]
 
 
-def axes_of(ax: Axes | None, size: tuple[float, float] = (6.4, 3.2)) -> Axes:
+def axes_or_new(ax: Axes | None, size: tuple[float, float] = (6.4, 3.2)) -> Axes:
     """The axes given, or those of a new figure; without superfluous spines."""
     if ax is None:
         ax = own_axes(Figure(figsize=size, layout="constrained"))
@@ -124,7 +124,7 @@ def upper(*highest: float) -> float:
     return next(unit * step for step in (1, 2, 5, 10) if unit * step >= top)
 
 
-def as_text(value: Hashable) -> str:
+def label_text(value: Hashable) -> str:
     """Record label that matplotlib shows as it is, not as mathematics."""
     text = str(value)
     return (text if len(text) <= 24 else f"{text[:23]}\N{HORIZONTAL ELLIPSIS}").replace("$", r"\$")

@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.formats import number, plain
-from bayes_risk.data.measures import CONTEXT, MEASURES, UTILITY, in_words
+from bayes_risk.data.measures import CONTEXT, MEASURES, UTILITY, measure_in_words
 from bayes_risk.studies.comparison import Comparison
 from bayes_risk.studies.grid import value_in_words
 from bayes_risk.studies.sensitivity import RISK, Sensitivity, name_of
@@ -28,10 +28,10 @@ from .canvas import (
     GREY,
     ORANGE,
     VERMILION,
-    as_text,
-    axes_of,
+    axes_or_new,
     few_ticks,
     ink,
+    label_text,
     legend,
     paper,
     rows,
@@ -60,7 +60,7 @@ def plot_risk_utility(
 
     Keywords as in `Comparison.plot`, which checks them.
     """
-    of, axes = found.axes(risk, utility), axes_of(ax, (7.2, 5.0))
+    of, axes = found.axes(risk, utility), axes_or_new(ax, (7.2, 5.0))
     table = found.pareto(*of)
     looks = zip(found.names, cycle(ALL_COLOURS), cycle(MARKERS), strict=False)
     for name, colour, marker in looks:
@@ -99,7 +99,7 @@ def plot_verdicts(
     Below the line no threshold is passed, but for values that are disclosed with certainty, of
     which none is allowed: how many stands beside the name.
     """
-    axes, name = axes_of(ax, (7.2, 4.2)), found.axes(None, utility)[1]
+    axes, name = axes_or_new(ax, (7.2, 4.2)), found.axes(None, utility)[1]
     useful = found.summary().xs(name, level="measure")
     table = found.verdicts.join(useful[["mean", "mcse"]].add_prefix("useful_"))
     table = table[table["over_allowed"].notna() & table["useful_mean"].notna()]
@@ -227,7 +227,7 @@ def plot_utility(found: Utility, *, ax: Axes | None = None, **kwargs: Any) -> Ax
     A release drawn from the truth has 1 on average: the lightest. Pairs of columns that were not
     synthesised are blank. Up to 14 columns the numbers are written too.
     """
-    axes = axes_of(ax)
+    axes = axes_or_new(ax)
     names = [*found.unsynthesized, *found.synthesized]
     ratios = ratios_of(found)
     top = max(TOP, float(np.nanmax(ratios, initial=1.0)))
@@ -235,8 +235,8 @@ def plot_utility(found: Utility, *, ax: Axes | None = None, **kwargs: Any) -> Ax
     squares = np.ma.masked_invalid(np.maximum(ratios, 1e-3))
     mesh = axes.pcolormesh(squares, **style)
     places = np.arange(len(names)) + 0.5
-    axes.set_xticks(places, [as_text(name) for name in names], rotation=90)
-    axes.set_yticks(places, [as_text(name) for name in names])
+    axes.set_xticks(places, [label_text(name) for name in names], rotation=90)
+    axes.set_yticks(places, [label_text(name) for name in names])
     axes.invert_yaxis()
     for row, column in np.argwhere(np.isfinite(ratios)) if len(names) <= NUMBERED else ():
         ratio = ratios[row, column]  # readable on its square
@@ -269,7 +269,7 @@ def plot_worst_pairs(
     A release drawn from the truth has 1 on average (the dashed line). Diamonds: the worse of the
     two columns by itself, so that a pair is seen to be bad because of a column.
     """
-    axes, table, alone = axes_of(ax), found.pairs.head(k), found.margins["ratio"]
+    axes, table, alone = axes_or_new(ax), found.pairs.head(k), found.margins["ratio"]
     style = styled(kwargs, height=0.6, color=BLUE, label="the pair")
     ratio = np.maximum(table["ratio"].to_numpy(), LEAST)
     axes.barh(range(len(table)), ratio - LEAST, left=LEAST, **style)
@@ -279,7 +279,7 @@ def plot_worst_pairs(
     axes.set_xlim(left=LEAST)
     axes.xaxis.set_major_formatter("{x:g}")
     few_ticks(axes.xaxis)
-    names = (f"{as_text(a)} \N{MULTIPLICATION SIGN} {as_text(b)}" for a, b in table.index)
+    names = (f"{label_text(a)} \N{MULTIPLICATION SIGN} {label_text(b)}" for a, b in table.index)
     rows(axes, names, worse, "the worse column alone")
     return legend(axes, columns=2, xlabel="pMSE over chance (S_pMSE)")  # labels take the left
 
@@ -287,10 +287,10 @@ def plot_worst_pairs(
 def plot_context(found: ContextMeasures, *, ax: Axes | None = None, **kwargs: Any) -> Axes:
     """Replicated uniques, DiSCO, DCAP, TCAP and released copies, beside what they compare with."""
     table = found.summary()
-    table, axes = table[[measure in DRAWN for _, measure in found.rows]], axes_of(ax)
+    table, axes = table[[measure in DRAWN for _, measure in found.rows]], axes_or_new(ax)
     style = styled(kwargs, height=0.6, color=BLUE, label="with the release")
     axes.barh(range(len(table)), table["value"], **style)
-    names = (as_text(f"{CONTEXT[m].short} {t}".strip()) for t, m in table.index)
+    names = (label_text(f"{CONTEXT[m].short} {t}".strip()) for t, m in table.index)
     rows(axes, names, table["compare"], "with the original")
     return legend(axes, xlim=(0, 1), xlabel="share of records")
 
@@ -312,7 +312,7 @@ def plot_tornado(
     the ends. The grey band is two standard errors of the base: what lies within may be chance.
     """
     table = found.tornado(measure)
-    axes = axes_of(ax, (WIDTH, 1.5 + 0.55 * len(table)))
+    axes = axes_or_new(ax, (WIDTH, 1.5 + 0.55 * len(table)))
     base = float(table["base"].iloc[0])
     spread = max(float(table["high"].max() - table["low"].min()), 1e-12)
     for side in ("low", "high"):
@@ -354,7 +354,7 @@ def plot_factor(
     line = line.isel({factor: ~np.isnan(line[measure].to_numpy())})
     at, values, base = line[factor].to_numpy(), line[measure].to_numpy(), found.base[factor]
     numbers, is_base, words = at.dtype.kind in "iuf", at == base, _named(measure)
-    axes = axes_of(ax, (6.4, 3.2) if numbers else (7.6, 1.5 + 0.36 * len(at)))
+    axes = axes_or_new(ax, (6.4, 3.2) if numbers else (7.6, 1.5 + 0.36 * len(at)))
     beside = (of.error, of.baseline) if (of := MEASURES.get(measure)) else ("", "")
     mcse, baseline = (line[name].to_numpy() if name else None for name in beside)
     spread = np.zeros(len(at)) if mcse is None else 2 * np.nan_to_num(mcse)
@@ -402,7 +402,7 @@ def _room(table: pd.DataFrame, spread: float, letter: float) -> tuple[float, flo
 
 def _named(name: str) -> str:
     """A measure or factor for people."""
-    return in_words(name) if name in MEASURES else name_of(name).replace("_", " ")
+    return measure_in_words(name) if name in MEASURES else name_of(name).replace("_", " ")
 
 
 def _short(factor: str, value: object) -> str:

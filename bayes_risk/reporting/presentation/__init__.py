@@ -10,7 +10,7 @@ from . import studies as studies
 from . import utility as utility
 from .attribute import claims_in_words as claims_in_words
 from .attribute import history_in_words as history_in_words
-from .faces import doubt as doubt
+from .faces import doubt_in_words as doubt_in_words
 from .faces import line as line
 from .faces import screen as screen
 from .faces import sentence as sentence

@@ -9,7 +9,16 @@ import numpy as np
 import pandas as pd
 
 from bayes_risk._core.formats import NONE, at_most, counted, in_brackets, number, percent, plain
-from bayes_risk.data.base_result import HEADS, Form, Public, Table, measures, span, spread, value
+from bayes_risk.data.base_result import (
+    HEADS,
+    Form,
+    Public,
+    Table,
+    measure_table,
+    span,
+    spread,
+    value,
+)
 from bayes_risk.data.measures import ATTRIBUTE, CLOSENESS, Measure
 from bayes_risk.evidence.by_column import first_column, shown_by_column
 from bayes_risk.intruder.guesses import how_many
@@ -113,7 +122,7 @@ def _under_priors(risk: AttributeRisk) -> dict[str, Measure]:
 
 def _measures(risk: AttributeRisk) -> Table:
     n, rows = len(risk.index), risk.summary()
-    return measures(
+    return measure_table(
         rows,
         ATTRIBUTE | _under_priors(risk),
         HEADS if risk.modes is None else (*HEADS, RANGE),
@@ -134,7 +143,7 @@ def _(risk: AttributeRisk) -> Table:
         names = {f"{DISTANCE}{side}": name for side, name in sides.items()}
         rows.append(close[list(names)].rename(columns=names))
     more = len(found) - ON_SCREEN
-    return measures(
+    return measure_table(
         pd.concat(rows),
         ATTRIBUTE
         | _under_priors(risk)
@@ -385,7 +394,7 @@ def closeness_tables(risk: GuessPosterior) -> dict[str, Table]:
         columns = {
             c: row.reindex([f"{k}{s}" for k in CLOSENESS]).to_numpy() for c, s in sides.items()
         }
-        tables[f"closeness-{place}"] = measures(
+        tables[f"closeness-{place}"] = measure_table(
             pd.DataFrame(columns, index=list(CLOSENESS)),
             CLOSENESS,
             ("Value", "Error (2 s.e., at most)", "Without the release"),

@@ -31,6 +31,6 @@ def line(result: Any) -> str:
 
 
 @singledispatch
-def doubt(result: Any) -> str:
+def doubt_in_words(result: Any) -> str:
     """What is not reliable, in a phrase; empty: nothing."""
     return ""

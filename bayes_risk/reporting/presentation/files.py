@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from bayes_risk._core.formats import begun, counted, number, percent
-from bayes_risk.data.base_result import Table, count, value
+from bayes_risk.data.base_result import Table, count_column, value
 from bayes_risk.data.measures import EXPOSURE, EXPOSURE_OF_VALUES
 from bayes_risk.evidence.mechanism_check import LEVEL, MechanismCheck
 from bayes_risk.release.correspondence import RowCorrespondence
@@ -39,9 +39,9 @@ def _(exposure: Exposure) -> dict[str, Table]:
         head="What is counted",
         labels=shown,
         columns=[
-            ("Fewest in a file", count("least")),
-            ("Most in a file", count("most")),
-            ("Of", count("of")),
+            ("Fewest in a file", count_column("least")),
+            ("Most in a file", count_column("most")),
+            ("Of", count_column("of")),
             ("Share", value("share", percent)),
             ("Fresh sample", value("fresh", percent)),
         ],
@@ -154,7 +154,7 @@ def _(links: Links) -> dict[str, Table]:
         labels=begun,
         columns=[
             ("Found", value("found", _counted)),
-            ("Of", count("of")),
+            ("Of", count_column("of")),
             ("By chance", value("by_chance", _counted)),
             ("p, all tests", value("p", lambda p: "< 0.001" if p < 0.001 else f"{p:.3f}")),
             ("Persons beyond chance", value("persons", _counted)),
@@ -216,7 +216,7 @@ def _(check: MechanismCheck) -> dict[str, Table]:
             ("p", value("p_value")),
             ("Differs most in", lambda row: str(row["measure"])),
             ("By standard deviations", value("difference", digits=1)),
-            ("Values it cannot produce", count("impossible")),
+            ("Values it cannot produce", count_column("impossible")),
         ],
     )
     return {"columns": found}

@@ -1,7 +1,7 @@
 """How results of households read: their measures beside those of the persons in them."""
 
 from bayes_risk._core.formats import counted, in_brackets, number, percent
-from bayes_risk.data.base_result import Table, for_file, measures
+from bayes_risk.data.base_result import Table, for_file, measure_table
 from bayes_risk.data.measures import HOUSEHOLDS
 from bayes_risk.matching.households import HouseholdMatching
 from bayes_risk.risk.households import EVENTS, HouseholdRisk
@@ -55,5 +55,5 @@ def _(found: HouseholdMatching | HouseholdRisk) -> dict[str, Table]:
     else:
         of = ", ".join(found.variables)
         caption = f"Of the household: {of}; all other keys are of members." if of else ""
-    shown = measures(found.summary(), HOUSEHOLDS, caption=caption)
+    shown = measure_table(found.summary(), HOUSEHOLDS, caption=caption)
     return {"measures": shown, "records": for_file(found.records, f"households-{kind}")}

@@ -18,7 +18,7 @@ from bayes_risk._core.formats import (
     percent,
     two_errors,
 )
-from bayes_risk.data.base_result import Public, Table, count, some, spread, value
+from bayes_risk.data.base_result import Public, Table, count_column, some, spread, value
 from bayes_risk.data.measures import IDENTIFICATION, MATCH_COUNTS, UNIQUENESS
 from bayes_risk.matching.file_risk import FileRisk
 from bayes_risk.matching.result import (
@@ -186,8 +186,8 @@ def _(risk: IdentificationRisk) -> dict[str, Table]:
             ("Probability", value("probability")),
             ("Error (2 s.e.)", spread("mcse", "probability")),
             ("Without the release", value("baseline")),
-            ("Best candidates", count("candidates")),
-            (f"Matched uniquely and correctly (of {risk.m:,})", count("unique")),
+            ("Best candidates", count_column("candidates")),
+            (f"Matched uniquely and correctly (of {risk.m:,})", count_column("unique")),
         ],
     )
     groups = shown_groups(risk.groups, "identification_groups")

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayes_risk._core.formats import NONE, counted, factor, in_brackets, number, two_errors
-from bayes_risk.data.base_result import OfRecords, Table, for_file, measures, of_summary
+from bayes_risk.data.base_result import OfRecords, Table, for_file, measure_table, of_summary
 from bayes_risk.data.measures import FULL_TABLE, MEMBERSHIP, PRIVACY_LOSS, Measures
 from bayes_risk.risk.full_table.likeliest import Likeliest
 from bayes_risk.risk.full_table.risk import FullTableRisk
@@ -47,7 +47,7 @@ READ = {
 def _(found: OfRecords) -> dict[str, Table]:
     """Measures; the records."""
     of = READ[type(found)]
-    rows = measures(found.summary(), of.measures, caption=of.caption)
+    rows = measure_table(found.summary(), of.measures, caption=of.caption)
     return {"measures": rows, "records": for_file(found.records, of.file)}
 
 
@@ -62,7 +62,7 @@ def _(found: Likeliest) -> dict[str, Table]:
 def _(found: OfRecords) -> str:
     """The measures that say most, and how many records are marked unreliable."""
     of, parts = READ[type(found)], []
-    table = measures(found.summary(), {name: of.measures[name] for name in of.said})
+    table = measure_table(found.summary(), {name: of.measures[name] for name in of.said})
     for name, (_, value, errors, without) in zip(table.frame.index, table.rows, strict=True):
         beside = [errors] * (errors not in ("0", NONE))
         beside += [f"{without} without the release"] * (without != NONE)

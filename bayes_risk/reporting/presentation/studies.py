@@ -20,14 +20,14 @@ from bayes_risk._core.formats import (
 )
 from bayes_risk.data.base_result import (
     Table,
-    count,
+    count_column,
     for_file,
     some,
     spread,
     value,
     with_error,
 )
-from bayes_risk.data.measures import IDENTIFICATION, JUDGED, MEASURES, in_words
+from bayes_risk.data.measures import IDENTIFICATION, JUDGED, MEASURES, measure_in_words
 from bayes_risk.studies.bounds import InherentBounds
 from bayes_risk.studies.comparison import Comparison, mean_of
 from bayes_risk.studies.first_study import FirstStudy
@@ -37,7 +37,7 @@ from bayes_risk.studies.reweighting import Reweighting
 from bayes_risk.studies.sensitivity import Sensitivity, name_of
 from bayes_risk.utilities.bounds import PLACES
 
-from .faces import doubt, line, screen, sentence, tables
+from .faces import doubt_in_words, line, screen, sentence, tables
 
 SHOWN = (
     *("mean_probability", "max_probability", "expected_match_risk", "true_match_rate"),
@@ -71,7 +71,7 @@ def _(comparison: Comparison, risk: str | None = None, utility: str | None = Non
     )
 
 
-@doubt.register
+@doubt_in_words.register
 def _(comparison: Comparison) -> str:
     """Candidates with records whose attribute risk is unreliable, and how many; or nothing."""
     if "unreliable" not in comparison.measures:
@@ -98,7 +98,7 @@ def _(
             [measure in wanted for _, measure in table.index]
         ],
         head="Candidate and measure",
-        labels=lambda of: f"{of[0]}: {in_words(of[1])}",
+        labels=lambda of: f"{of[0]}: {measure_in_words(of[1])}",
         columns=[
             ("Mean", lambda row: _forms(row)[0](row["mean"])),
             ("Error (2 s.e.)", lambda row: _forms(row)[1](row["mcse"], row["mean"])),
@@ -195,7 +195,7 @@ def _(sensitivity: Sensitivity) -> str:
     return f"{sensitivity.base_sentence()} {sensitivity.worst_sentence()}"
 
 
-@doubt.register
+@doubt_in_words.register
 def _(sensitivity: Sensitivity) -> str:
     """Settings with unreliable records, and the one that has most; empty: there are none."""
     table = sensitivity.summary()["unreliable"].reset_index()
@@ -373,7 +373,7 @@ def _(reweighting: Reweighting) -> dict[str, Table]:
             columns=[
                 ("Truth, mean", with_error("mean_probability", "mcse")),
                 ("Truth, worst", with_error("max_probability", "mcse_max")),
-                (f"Records {above}", count("above")),
+                (f"Records {above}", count_column("above")),
                 ("Mean weight", value("mean_weight")),
                 ("Least weight", value("min_weight")),
                 ("Margins off by", value("margins")),
@@ -395,7 +395,7 @@ def _(bounds: InherentBounds) -> str:
     for name in bounds.headlines:
         row = bounds.found.loc[name]
         low, release, high, same = (number(row[place]) for place in PLACES)
-        words = f"{begun(in_words(name))}: {release}, between {low} and {high}"
+        words = f"{begun(measure_in_words(name))}: {release}, between {low} and {high}"
         if not pd.isna(row["position"]):
             words += f", at {number(row['position'], 2)} of the way"
         text.append(f"{words} ({same} unchanged).")
@@ -408,7 +408,7 @@ def _(bounds: InherentBounds) -> str:
     name = [*bounds.headlines, *bounds.found.index][0]
     low, release, high, _ = (number(bounds.found.at[name, place]) for place in PLACES)
     between = f"between {low} (uniform values) and {high} (redrawn within patterns)"
-    return f"{in_words(name)} {release}, {between}"
+    return f"{measure_in_words(name)} {release}, {between}"
 
 
 @tables.register
@@ -422,7 +422,7 @@ def _(bounds: InherentBounds) -> dict[str, Table]:
         ),
         caption=f"Means over {bounds.m:,} data sets each.",
         frame=bounds.found,
-        labels=lambda name: begun(in_words(str(name))),
+        labels=lambda name: begun(measure_in_words(str(name))),
         columns=[
             *((begun(place), value(place, significant, digits=4)) for place in PLACES),
             ("Release, 2 s.e.", spread("mcse", "release")),

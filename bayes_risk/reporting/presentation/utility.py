@@ -9,12 +9,12 @@ import pandas as pd
 
 from bayes_risk._core.formats import NONE, begun, number, percent, plain
 from bayes_risk.data.base_result import Public, Table, for_file, span, value
-from bayes_risk.data.measures import CONTEXT, UTILITY, in_words
+from bayes_risk.data.measures import CONTEXT, UTILITY, measure_in_words
 from bayes_risk.utilities.context_result import ContextMeasures
 from bayes_risk.utilities.propensity import MAX_PREDICTORS, MODELS
 from bayes_risk.utilities.result import Utility
 
-from .faces import doubt, line, sentence, tables
+from .faces import doubt_in_words, line, sentence, tables
 
 ROWS = 10  # pairs, columns and estimates, the worst first
 
@@ -109,7 +109,7 @@ def _(utility: Utility) -> str:
     return f"{text}; worst pair {a}, {b} ({number(worst)})"
 
 
-@doubt.register
+@doubt_in_words.register
 def _(utility: Utility) -> str:
     """A model that was left out."""
     value = utility.summary()["value"].get("ratio_interactions", 0.0)
@@ -182,7 +182,7 @@ def _(context: ContextMeasures) -> dict[str, Table]:
         "measures": Table(
             caption=f"Keys: {keys}. {what}. Shares are of so many records.{held}",
             frame=rows,
-            labels=lambda row: in_words(f"{row[1]} ({row[0]})" if row[0] else row[1]),
+            labels=lambda row: measure_in_words(f"{row[1]} ({row[0]})" if row[0] else row[1]),
             columns=[
                 ("Value", lambda row: _form(row)(row["value"])),
                 ("Over releases", _range if context.m > 1 else lambda _: NONE),

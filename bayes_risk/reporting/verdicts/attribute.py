@@ -16,8 +16,8 @@ from scipy.special import gammaln, logit
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.formats import begun, number, percent, two_errors
 from bayes_risk.data.variables import Number
-from bayes_risk.risk.claims import varied
-from bayes_risk.risk.closeness import nearest
+from bayes_risk.risk.claims import varied_records
+from bayes_risk.risk.closeness import nearest_values
 from bayes_risk.risk.grid_check import over_plausible
 from bayes_risk.risk.result import AttributeRisk
 
@@ -30,7 +30,7 @@ from .reason import (
     doubt,
     limited,
     multiple,
-    named,
+    named_records,
     no_objection,
     out_of,
     times,
@@ -80,7 +80,7 @@ def _given_away(risk: AttributeRisk) -> Iterator[Reason]:
     which = names[0] if len(names) == 1 else f"at least one of {', '.join(names)}"
     who, records = out_of(len(labels), len(known)), "record" if len(labels) == 1 else "records"
     text = f"For {who} the release leaves only the true value of {which} possible: "
-    text += f"{records} {named(labels)}."
+    text += f"{records} {named_records(labels)}."
     figures = Figures(
         "Records with a value disclosed with certainty",
         f"{len(labels):,} of {len(known):,}",
@@ -119,13 +119,13 @@ class Gain(NamedTuple):
         upper = np.maximum(upper, self.ends[1] - self.prior)
         change, error = self.log_bayes_factor, width * self.error
         with np.errstate(invalid="ignore"):
-            sure = self.reliable & counted(lower, change - error, limits)
+            sure = self.reliable & too_much(lower, change - error, limits)
             sure = sure if self.alone is None else sure & ~self.alone
-            maybe = counted(upper, change + np.nan_to_num(error), limits)
+            maybe = too_much(upper, change + np.nan_to_num(error), limits)
         return self.open & sure, self.open & maybe & ~sure
 
 
-def counted(gained: Array, log_bayes_factor: Array, limits: Thresholds) -> Flags:
+def too_much(gained: Array, log_bayes_factor: Array, limits: Thresholds) -> Flags:
     """Whether a probability gained, and a log Bayes factor, are too much."""
     least = min(FLOOR, limits.attribute_gain) + ROUNDING
     strong = (log_bayes_factor > limits.attribute_log_bayes_factor) & (gained > least)
@@ -150,10 +150,10 @@ def gains(risk: AttributeRisk) -> Iterator[tuple[str, str, Gain]]:
     several = len(risk.variables) > 1
     # one whose others are given has a probability for another intruder alone, who knows those: most
     # single values of a sound file of few records gain for him (``knows_columns`` audits him)
-    open_ = open_ & varied(risk) if several else open_
+    open_ = open_ & varied_records(risk) if several else open_
     single = risk.marginal_probability() if several and open_.any() else None
     if numbers and several and open_.any():
-        of = list(nearest(risk, range(len(risk.variables))).to_numpy().T)
+        of = list(nearest_values(risk, range(len(risk.variables))).to_numpy().T)
         yield NEAREST, "the values nearest to the true ones", _bounded(of, open_, reliable, True)
     for j, variable in enumerate(risk.variables):
         name, is_number = variable.name, isinstance(variable, Number)
@@ -166,7 +166,7 @@ def gains(risk: AttributeRisk) -> Iterator[tuple[str, str, Gain]]:
             of = [close[column].to_numpy() for column in ends_of]
             what = f"values of {name} within {CLOSE:g} % of the true one"
             yield NEAR, what, _bounded(of, open_, reliable, True)
-            of = list(nearest(risk, [j]).to_numpy().T)
+            of = list(nearest_values(risk, [j]).to_numpy().T)
             what = f"the values of {name} nearest to the true one"
             yield NEAREST, what, _bounded(of, open_, reliable, True)
 
@@ -250,7 +250,7 @@ def _largest(gain: Gain, among: Flags) -> tuple[int, float]:
 
 def not_judged(risk: AttributeRisk) -> str:
     """That single variables are not, and what would judge them; empty: where they are."""
-    if len(risk.variables) < 2 or varied(risk).any():
+    if len(risk.variables) < 2 or varied_records(risk).any():
         return ""
     example = f'{{ {risk.variables[0].name} = "levels" }}'
     return (
@@ -263,7 +263,7 @@ def not_judged(risk: AttributeRisk) -> str:
 # --- samples of the records ----------------------------------------------------------------------
 
 
-def at_most(N: int, k: int) -> int:
+def most_beyond(N: int, k: int) -> int:
     """Of N records, how many may count where none of k drawn at random does (95 %).
 
     The largest M with ``C(N - M, k) / C(N, k) >= 0.05``; of many records about ``3 N / k``.
@@ -289,7 +289,7 @@ def not_audited(risk: AttributeRisk) -> str:
     if risk.sample is None or not risk.sample.at_random:
         return "nothing is known about the others, because these were not drawn at random"
     N, k = risk.sample.records, len(risk.index)
-    return f"of the other {N - k:,} at most {at_most(N, k):,} may be above (95 %)"
+    return f"of the other {N - k:,} at most {most_beyond(N, k):,} may be above (95 %)"
 
 
 def _not_audited(risk: AttributeRisk, limits: Thresholds) -> Iterator[Reason]:
@@ -297,7 +297,7 @@ def _not_audited(risk: AttributeRisk, limits: Thresholds) -> Iterator[Reason]:
     if risk.sample is None:
         return
     N, k, limit = risk.sample.records, len(risk.index), limits.share_not_audited
-    most = at_most(N, k) if risk.sample.at_random else N - k
+    most = most_beyond(N, k) if risk.sample.at_random else N - k
     text = f"{begun(audited(risk))}; {not_audited(risk)}; {percent(limit)} of all are allowed."
     few = most <= limit * N + ROUNDING
     yield no_objection(NOT_AUDITED, text) if few else doubt(NOT_AUDITED, text, "targets")
@@ -306,4 +306,6 @@ def _not_audited(risk: AttributeRisk, limits: Thresholds) -> Iterator[Reason]:
 def enough(risk: AttributeRisk | None, limits: Thresholds) -> int:
     """Targets drawn at random of whom none may count, so that few others do."""
     N = 0 if risk is None or risk.sample is None else risk.sample.records
-    return bisect_left(range(N), True, key=lambda k: at_most(N, k) <= limits.share_not_audited * N)
+    return bisect_left(
+        range(N), True, key=lambda k: most_beyond(N, k) <= limits.share_not_audited * N
+    )

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from bayes_risk._core.arrays import Flags
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import number
+from bayes_risk._core.validate import real_number
 
 # the worst first
 Outcome = Literal["above your thresholds", "inconclusive", "not judged", "within your thresholds"]
@@ -86,7 +86,7 @@ class Thresholds:
                 "public names a column without a reason; give the reason why it is public"
             )
         for name, limit in {**limits, **utility}.items():
-            if limit is None or (number(f"threshold {name}", limit) and name in utility):
+            if limit is None or (real_number(f"threshold {name}", limit) and name in utility):
                 continue
             if not FROM.get(name, 0) <= limit <= (math.inf if name in FROM else 1):
                 right = f"of at least {FROM[name]}" if name in FROM else "from 0 to 1"
@@ -184,7 +184,7 @@ def limited(
     return found(measure, f"For {out_of(some, n, what)} {verb} {rest}.")
 
 
-def compared(
+def compared_with_limit(
     measure: str,
     found: tuple[float, float],
     limit: float,
@@ -204,7 +204,7 @@ def out_of(count: int, all_of: int, what: str = "audited records") -> str:
     return f"{f'{count:,}' if count else 'none'} of the {all_of:,} {what}"
 
 
-def named(labels: Any) -> str:
+def named_records(labels: Any) -> str:
     """Records by their labels, of many the first."""
     more = f" and {len(labels) - NAMED:,} more" if len(labels) > NAMED else ""
     return ", ".join(str(label) for label in labels[:NAMED]) + more

@@ -53,7 +53,7 @@ from .reason import (
     Scale,
     Thresholds,
     against,
-    compared,
+    compared_with_limit,
     doubt,
     limited,
     multiple,
@@ -259,7 +259,7 @@ def _identification(risk: Matching, case: Case) -> Iterator[Reason]:
     more = " beyond chance" if by_chance else ""
     excess = rate - by_chance if p <= LEVEL or not by_chance else (alone or 0) / n
     text = f"{text}{chance * bool(more)}; {percent(limit)}{more} are allowed{kept}"
-    found = compared(MATCHES, (excess, 0.0), limit + ROUNDING, text)
+    found = compared_with_limit(MATCHES, (excess, 0.0), limit + ROUNDING, text)
     without = percent(alone / n) if alone is not None else percent(by_chance)
     beyond = f"{percent(limit)} beyond chance" if more else percent(limit)
     figures = Figures("Records matched uniquely and correctly", percent(rate), without, beyond)
@@ -334,7 +334,7 @@ def _membership(found: Membership, case: Case) -> Iterator[Reason]:
             f"{int((~who).sum()):,} others, {100 * row['value']:.1f} times in 100; {100 * auc:g} "
             "are allowed"
         )
-        yield compared(AUC, (float(row["value"]), wide), auc, text, "membership error")
+        yield compared_with_limit(AUC, (float(row["value"]), wide), auc, text, "membership error")
     if factor is not None:  # members one by one; an unreliable one can be a doubt, no decision
         value, error = found.log_bayes_factor[who], case.width * found.mcse[who]
         with np.errstate(invalid="ignore"):  # and so can one without an error (NaN)
@@ -357,7 +357,7 @@ def _usefulness(found: Utility, case: Case) -> Iterator[Reason]:
         text = f"{begun(words)}: {number(value)}; at {most} {limit:g} is wanted"
         off = (sign * value, 2 * error_of_null(found, name))
         figures = Figures(begun(words), number(value), "", f"at {most} {limit:g}")
-        judged = compared(name, off, sign * limit, text, "permutations", USE)
+        judged = compared_with_limit(name, off, sign * limit, text, "permutations", USE)
         numbers = (limit, value) if sign > 0 else (value, limit)
         yield replace(judged, figures=figures, of_allowed=multiple(*numbers))
     for _, why, cure in doubts_of(found) if case.limits.utility else ():
@@ -481,7 +481,7 @@ def _linked(found: Exposure, case: Case) -> Iterator[Reason]:
             text = f"{text}. More persons may be shown less closely than by the nearest record."
             yield replace(doubt(test, text, "linked"), figures=figures, of_allowed=of)
         else:
-            judged = compared(test, (share, 0.0), limit + ROUNDING, text)
+            judged = compared_with_limit(test, (share, 0.0), limit + ROUNDING, text)
             yield replace(judged, figures=figures, of_allowed=of)
     sure = [one for one in shown.tests if one.certain and one.persons > limits.certain_persons]
     if sure:

@@ -34,7 +34,7 @@ from bayes_risk.evidence.contract import Fit, TablePredictive, Targets, drawn_in
 from bayes_risk.evidence.products import Terms
 from bayes_risk.evidence.runner import EvidenceRunner
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.intruder.priors import in_words
+from bayes_risk.intruder.priors import prior_in_words
 from bayes_risk.release.release import Release
 
 from .risk import likeliest_values, problem_of
@@ -297,7 +297,7 @@ def likeliest(
         exact=len(parts) == 2 and prior == "predictive",
         assumptions={
             "records": problem.knowledge(),
-            "prior": in_words(prior),
+            "prior": prior_in_words(prior),
             "evidence": method.in_words,
             "releases": drawn_in_words(fit, problem.release),
         },

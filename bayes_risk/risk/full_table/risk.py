@@ -20,7 +20,7 @@ from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.evidence.runner import EvidenceRunner
 from bayes_risk.intruder.guesses import Itself
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.intruder.priors import NAMED, TruthFactor, in_words
+from bayes_risk.intruder.priors import NAMED, TruthFactor, prior_in_words
 from bayes_risk.release.release import Release
 from bayes_risk.risk.posterior import MAX_MCSE, MAX_MCSE_LOG_ODDS, mcse_of_mean, warn_of_unreliable
 
@@ -277,7 +277,7 @@ def full_table_risk(
             "records": problem.knowledge(),
             "columns": f"guessed: {', '.join(v.name for v in variables)}",
             "synthesis": fit.mechanism(problem.release),
-            "prior": in_words(prior),
+            "prior": prior_in_words(prior),
             "guesses": f"all {table.n_cells:,} combinations of their levels",
             "evidence": method.in_words,
             "releases": drawn_in_words(fit, problem.release),

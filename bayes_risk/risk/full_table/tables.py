@@ -21,7 +21,7 @@ from bayes_risk._core.parallel import in_order
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence.contract import TablePredictive, Targets
 from bayes_risk.evidence.diagnostics import weight_ess
-from bayes_risk.evidence.leave_one_out import by_batch, efficiency, left_out
+from bayes_risk.evidence.leave_one_out import by_batch, efficiency, leave_out_weights
 from bayes_risk.evidence.prior_weights import log_margin
 from bayes_risk.evidence.products import Terms
 from bayes_risk.intruder.priors import TruthFactor
@@ -205,7 +205,7 @@ def weighed(part: TablePredictive, targets: Targets, n_draws: int) -> WeightedDr
     """Leave-one-out weights from all draws, then every so many draws of each batch."""
     log_p = part.log_truth(slice(0, len(targets)))
     reff = efficiency(part, log_p)
-    log_w, khat = left_out(log_p, targets.fitted, reff)
+    log_w, khat = leave_out_weights(log_p, targets.fitted, reff)
     draws = thinned(part.batch, n_draws)
     among = min(reff * len(log_p) / len(draws), 1.0)
     return WeightedDraws(

@@ -25,7 +25,7 @@ from bayes_risk._core.matching import distinct_rows
 from bayes_risk.data.held_out import own_records
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.evidence.contract import Posterior, Targets
-from bayes_risk.evidence.leave_one_out import Ratio, with_targets
+from bayes_risk.evidence.leave_one_out import Ratio, targets_replaced
 from bayes_risk.evidence.presence import (
     FEWEST,
     ROOM,
@@ -262,7 +262,7 @@ class MembershipComputation:
         for u in worst:  # from fits without their record
             at = np.array([u])
             anew = self._refitted(targets.only(at), children[-1])
-            found = [with_targets(f, at, a) for f, a in zip(found, anew, strict=True)]
+            found = [targets_replaced(f, at, a) for f, a in zip(found, anew, strict=True)]
         linked = self.runner.release.classes == "own"
         return odds(found, len(extra), log_q, linked), len(worst)
 

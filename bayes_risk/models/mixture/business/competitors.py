@@ -36,7 +36,7 @@ from bayes_risk._core.batches import batch_of_draws
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.logspace import change, log_sum
 from bayes_risk._core.validate import in_range
-from bayes_risk.models.mixture.families import log_number
+from bayes_risk.models.mixture.families import log_number_density
 from bayes_risk.models.mixture.masses import count_constant, deviance, stirling_error
 from bayes_risk.models.mixture.sampler import collapse, stick_breaking
 from bayes_risk.models.mixture.state import Draws, Prior, Rows, Units
@@ -57,7 +57,7 @@ def thresholds(counts: Array, quantile: float) -> Array:
     return np.asarray(np.quantile(counts, quantile, axis=0, method="inverted_cdf"))
 
 
-def groups_of(labels: Ints, counts: Array, quantile: float | None) -> Ints:
+def shared_groups(labels: Ints, counts: Array, quantile: float | None) -> Ints:
     """Which records share a total, by column: their components, or the tail -1; shape (n, p)."""
     groups = np.repeat(labels[:, None], counts.shape[1], axis=1)
     if quantile is not None:
@@ -98,7 +98,7 @@ def binomial_masses(y, total, chance):  # type: ignore[no-untyped-def]  # a kern
 def count_masses(y, A, B, exposure, zero):  # type: ignore[no-untyped-def]  # a kernel
     """log of the mass of a count, rate Gamma(A, B), or A where B = 0; zeros with chance `zero`."""
     of = A, B, stirling_error(A), zero, 0.0
-    return log_number(y, exposure, of, False, zero != 0.0, 1.0, (0.0, count_constant(y)))
+    return log_number_density(y, exposure, of, False, zero != 0.0, 1.0, (0.0, count_constant(y)))
 
 
 def mixed(log_weight: Array, masses: Callable[[int], Array]) -> Array:
@@ -383,7 +383,7 @@ def pair_masses(learnt: ClassPosterior, pair: Pair) -> Array:
     return out
 
 
-def together(groups: Ints) -> Flags:
+def sharing_columns(groups: Ints) -> Flags:
     """In which columns two records share a component, given their groups (2, q)."""
     return np.asarray((groups[0] == groups[1]) & (groups[0] != TAIL))
 
@@ -400,7 +400,7 @@ def dealt_to_pair(groups: Ints, threshold: Array, pair: Pair, truth: Array, befo
     possible &= same | (y == truth)
     e, f = pair.exposure[0, pair.columns], pair.exposure[1, pair.columns]
     halves = binomial_masses(np.clip(y, 0, pair.totals), pair.totals, e / (e + f))
-    split = np.where(together(groups), halves, 0.0).sum(axis=1)
+    split = np.where(sharing_columns(groups), halves, 0.0).sum(axis=1)
     return change(np.where(possible.all(axis=1), split, -np.inf), before)
 
 

@@ -1,7 +1,7 @@
 """What a business competitor sees of one target, and the evidence of releases for them.
 
 They know the second largest value, or all records but two (Wei & Reiter 2016). All records that
-they do not know are integrated out. Where an approximation is used, `in_words` names it.
+they do not know are integrated out. Where an approximation is used, `knowledge_in_words` names it.
 What contradicts the data or the release is refused first.
 """
 
@@ -39,7 +39,7 @@ from .competitors import (
     further,
     log_sum_of_others,
     pair_masses,
-    together,
+    sharing_columns,
     with_total,
 )
 
@@ -329,7 +329,9 @@ def evidence(
     return Simulated(np.stack(values, axis=2), np.stack(deviations, axis=2), np.array(ess))
 
 
-def in_words(fit: Any, intruder: Intruder, release: EncodedRelease, targets: Targets) -> str:
+def knowledge_in_words(
+    fit: Any, intruder: Intruder, release: EncodedRelease, targets: Targets
+) -> str:
     """What is approximated in `evidence`, and what is disclosed for certain, one phrase."""
     scene = AttackScenario.of(fit, intruder, release, targets, 0)
     check(scene)
@@ -479,7 +481,7 @@ def _dealt_pair(scene: AttackScenario, base: ClassPosterior) -> Averaged:
     truth = scene.own.counts[scene.record, scene.columns]
     for l in range(scene.release.m):
         groups = np.stack([scene.groups(l, j)[scene.two] for j in scene.columns.tolist()], axis=1)
-        columns, log_p = together(groups), np.zeros((len(base.draws), len(pair.guesses)))
+        columns, log_p = sharing_columns(groups), np.zeros((len(base.draws), len(pair.guesses)))
         if columns.any():  # log p(y*, T - y* | known) where the two share a component
             own: Any = {"columns": pair.columns[columns], "totals": pair.totals[columns]}
             log_p = pair_masses(base, replace(pair, guesses=pair.guesses[:, columns], **own))
