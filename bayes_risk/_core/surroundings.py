@@ -12,6 +12,7 @@ import shutil
 import stat
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import chdir, suppress
 from functools import partial
@@ -91,6 +92,7 @@ def passing_folder(prefix: str, place: Path | None = None) -> Folder:
 def read_nothing_here() -> None:
     """Let no library read a configuration file of the current folder; workers neither."""
     os.environ[OWN] = "1"
+    warnings.filterwarnings("ignore", r"\s*ArviZ is undergoing", FutureWarning)  # once a day
     if not any(isinstance(finder, _Aloof) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Aloof())
 
