@@ -215,7 +215,7 @@ class Result(Shown, ABC):
 
     def doubt(self) -> str:
         """What is not reliable, in a phrase; empty: nothing."""
-        return str(handed.presentation().doubt(self))
+        return str(handed.presentation().doubt_in_words(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Sentence, measures and assumptions, for JSON."""

@@ -18,6 +18,7 @@ from bayes_risk._core.validate import BOUNDS
 from bayes_risk.app.study import known_keys
 from bayes_risk.app.study.keys import Section
 from bayes_risk.app.study.sections import (
+    HISTORY,
     OPTIONS,
     PRIORS,
     CoarserSection,
@@ -37,7 +38,7 @@ IN_THE_TEXT = {
     *(CoarserSection, DistributionSection, *PRIORS[1:]),
     *(part_of(kind) for kind in (Absolute, SD, Quantile, models.Binomial)),
 }
-BASES = {ModelSection, DeclaredPart, OPTIONS, SETTINGS}
+BASES = {ModelSection, DeclaredPart, HISTORY, OPTIONS, SETTINGS}
 
 
 def test_the_page_is_what_the_declarations_give():

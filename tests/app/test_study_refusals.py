@@ -73,10 +73,10 @@ REFUSALS: dict[str, list[tuple[Any, ...]]] = {
          "rule 1 names no level of column 'age', and so excludes nothing"),
         # which kind
         ({"kind": "regression"},
-         r"\[model\] kind = .regression. does not fit; give .CART. or .DPMPM. or .Forest."),
+         r"\[model\] kind = .regression. does not fit; give .CART. or .Chain. or .DPMPM. or"),
         ({"formulas": {}}, r"\[model\] has no key 'formulas'; it knows kind, n_cl"),
         ({"kind": "Cart"},
-         r"\[model\] kind = .Cart. does not fit; give .CART. or .DPMPM. or .Forest. or"),
+         r"\[model\] kind = .Cart. does not fit; give .CART. or .Chain. or .DPMPM. or .Forest. or"),
         # kind = "PoissonMixture"
         (COUNTS | {"synthesizer": "PM"},
          r"\[model\] synthesizer = .PM. is not known; give one of \['MM', 'MP', 'TCMM'\]"),

@@ -30,7 +30,7 @@ ALLOWED = {  # what is said, where, and why it is no value of the data
     "an argument": [
         ("_core/validate.py", "whole_number", "value"),
         ("_core/validate.py", "in_range", "value"),
-        ("_core/validate.py", "number", "value"),
+        ("_core/validate.py", "real_number", "value"),
         ("_core/validate.py", "one_of", "value"),
         ("_core/validate.py", "positive", "value"),
         ("_core/validate.py", "positives", "values"),
@@ -39,7 +39,7 @@ ALLOWED = {  # what is said, where, and why it is no value of the data
         ("matching/odds.py", "_given", "counts[l, i]"),
         ("matching/radii.py", "_checked", "shown(value)"),
         ("studies/grid.py", "by_name", "values"),
-        ("studies/grid.py", "listed", "values"),
+        ("studies/grid.py", "axis_values", "values"),
         ("studies/reweighting.py", "LinearWeights.__post_init__", "value"),
     ],
     "an InputError of ours, with its place in front, or the words of TOML": [
@@ -72,7 +72,7 @@ ALLOWED = {  # what is said, where, and why it is no value of the data
     "how many there are": [
         ("matching/loglinear.py", "support", "' x '.join(map(str, levels))"),
         ("models/pymc/density.py", "_allowed", "levels - 1"),
-        ("models/regression/part.py", "check_outcome", "levels"),
+        ("models/regression/part.py", "check_family", "levels"),
         ("models/regression/posterior.py", "ConjugatePrior.posterior", "np.min(data.n)"),
     ],
     "what a model drew outside its levels, or an infinity": [

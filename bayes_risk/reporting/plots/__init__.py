@@ -20,7 +20,7 @@ from .attribute import plot_priors as plot_priors
 from .attribute import plot_ranks as plot_ranks
 from .attribute import plot_worst as plot_worst
 from .attribute import random_guess as random_guess
-from .canvas import axes_or_new as axes_or_new
+from .canvas import axes_of as axes_of
 from .canvas import legend as legend
 from .comparison import PAIRS as PAIRS
 from .comparison import plot_context as plot_context

@@ -26,7 +26,7 @@ from .canvas import (
     MANY_POINTS,
     ORANGE,
     VERMILION,
-    axes_or_new,
+    axes_of,
     label_text,
     legend,
     marks,
@@ -46,7 +46,7 @@ def plot_attribute_risk(risk: AttributeRisk, *, ax: Axes | None = None, **kwargs
 
     Counts are on a log scale, so that a single record at high risk can be seen among thousands.
     """
-    axes, table, chance = axes_or_new(ax), risk.records, random_guess(risk)
+    axes, table, chance = axes_of(ax), risk.records, random_guess(risk)
     top = upper(table[["probability", "prior"]].to_numpy().max())
     before = None if np.allclose(table["prior"], chance) else table["prior"]
     style = styled({}, color=ORANGE, label="without the release")
@@ -62,7 +62,7 @@ def plot_ranks(risk: AttributeRisk, *, ax: Axes | None = None, **kwargs: Any) ->
     A truth level with others counts in equal parts at each of the places they share. The line is
     what guessing at random gives. More than 40 places are drawn in bars of 1, 1, 2, 4, 8, ...
     """
-    axes, table, G = axes_or_new(ax), risk.records, risk.n_guesses
+    axes, table, G = axes_of(ax), risk.records, risk.n_guesses
     first, ties = table["rank"].to_numpy() - 1, table["ties"].to_numpy()
     share, last = 1 / (1 + ties), np.minimum(first + 1 + ties, G)
     starts, ends = (np.bincount(place, share, minlength=G + 1) for place in (first, last))
@@ -90,7 +90,7 @@ def plot_ranks(risk: AttributeRisk, *, ax: Axes | None = None, **kwargs: Any) ->
 
 def plot_worst(risk: AttributeRisk, *, k: int = 10, ax: Axes | None = None, **kwargs: Any) -> Axes:
     """The k records at highest risk: probability of the truth, two standard errors, the prior."""
-    axes, table = axes_or_new(ax), risk.shown.worst(k)
+    axes, table = axes_of(ax), risk.shown.worst(k)
     p, error = table["probability"], 2 * table["mcse"].fillna(0)
     within = [error.clip(upper=p), error.clip(upper=1 - p)]
     style = styled(kwargs, fmt="o", color=BLUE, capsize=3, clip_on=False, label=WITH_ERRORS)
@@ -105,7 +105,7 @@ def plot_diagnostics(risk: AttributeRisk, *, ax: Axes | None = None, **kwargs: A
 
     To the right of the line, weights rest on too few draws; records marked unreliable are crosses.
     """
-    axes, used = axes_or_new(ax), np.unique(risk.case)
+    axes, used = axes_of(ax), np.unique(risk.case)
     good = risk.reliable[used]
     groups = [(good, BLUE, "o", "reliable", {"alpha": 0.4, "mew": 0})]
     groups += [(~good, VERMILION, "x", "unreliable", {})] * (not good.all())
@@ -136,7 +136,7 @@ def plot_closeness(
     without the release, which does not reveal the number itself. (On a grid of percentages the
     absolute curve without the release is that of the true values.)
     """
-    axes, table = axes_or_new(ax), risk.closeness(variable).dropna()  # records that have the number
+    axes, table = axes_of(ax), risk.closeness(variable).dropna()  # records that have the number
     after, before = (table[f"expected_absolute_error{which}"] for which in ("", "_prior"))
     known = styled({}, color=ORANGE, ls="--", label="without the release")
     style = styled(kwargs, color=BLUE, zorder=3, label="with the release")
@@ -173,7 +173,7 @@ def plot_priors(
             f"is not drawn from these columns; give one of {BY_PRIOR} and the table of "
             "evidence.compare({...})",
         )
-    axes, of = axes_or_new(ax), ATTRIBUTE[measure]
+    axes, of = axes_of(ax), ATTRIBUTE[measure]
     spread = 2 * compared[of.error].fillna(0).to_numpy()
     style = styled(kwargs, height=0.6, color=BLUE, capsize=2, label=WITH_ERRORS)
     axes.barh(range(len(compared)), compared[measure], xerr=spread, **style)
@@ -223,7 +223,7 @@ def plot_calibration(
     On the line the intruder's confidence is right, below it the intruder is too sure. Numbers
     of records stand beside the points. See `calibration`.
     """
-    axes, table = axes_or_new(ax), calibration(risk, bins=bins)
+    axes, table = axes_of(ax), calibration(risk, bins=bins)
     ends = table[["low", "high"]].to_numpy().T
     frame = table.set_axis(["predicted", "observed", "low", "high", "examples"], axis=1)
     return _calibrated(axes, frame, ends, kwargs, "records\nwhere it is so")
@@ -242,7 +242,7 @@ def plot_held_out(risk: AttributeRisk, *, ax: Axes | None = None, **kwargs: Any)
     table = risk.learnt.calibration
     spread = 1.96 * table["standard_error"].to_numpy()
     ends = table["observed"].to_numpy() + np.outer([-1, 1], spread)
-    return _calibrated(axes_or_new(ax), table, ends, kwargs, "examples\nwhere it was drawn")
+    return _calibrated(axes_of(ax), table, ends, kwargs, "examples\nwhere it was drawn")
 
 
 def _calibrated(
@@ -281,7 +281,7 @@ def plot_posterior(
     if variable is None and len(risk.variables) == 1:
         variable = risk.variables[0].name
     of = [v for v in risk.variables if variable in (None, v.name)]
-    axes, table = axes_or_new(ax), risk.posterior(label, variable)
+    axes, table = axes_of(ax), risk.posterior(label, variable)
     if variable is None or any(v.n_levels for v in of):
         return _bars(axes, table, [v.name for v in of], kwargs)
     return _stems(axes, table, kwargs)
@@ -339,7 +339,7 @@ def plot_geography(
     highest risk in it. The ``worst`` records are ringed. Coordinates are the true values of guessed
     numbers, or columns of ``places``, a confidential table by the labels of ``risk.index``.
     """
-    axes, at = axes_or_new(ax), _places(risk, x, y, places)
+    axes, at = axes_of(ax), _places(risk, x, y, places)
     p = risk.records["probability"].to_numpy()
     if len(p) > MANY_POINTS:
         what = "highest probability of a truth"

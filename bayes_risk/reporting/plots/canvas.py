@@ -21,7 +21,7 @@ OWN = "bayes_risk"  # label of the figures that are made here
 EDGES = [i / 50 for i in range(51)]
 
 
-def axes_or_new(ax: Axes | None, size: tuple[float, float] = (6.4, 3.2)) -> Axes:
+def axes_of(ax: Axes | None, size: tuple[float, float] = (6.4, 3.2)) -> Axes:
     """The axes given, or those of a new figure; without superfluous spines."""
     if ax is None:
         ax = own_axes(Figure(figsize=size, layout="constrained"))

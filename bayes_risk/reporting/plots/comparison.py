@@ -28,7 +28,7 @@ from .canvas import (
     GREY,
     ORANGE,
     VERMILION,
-    axes_or_new,
+    axes_of,
     few_ticks,
     ink,
     label_text,
@@ -60,7 +60,7 @@ def plot_risk_utility(
 
     Keywords as in `Comparison.plot`, which checks them.
     """
-    of, axes = found.axes(risk, utility), axes_or_new(ax, (7.2, 5.0))
+    of, axes = found.axes(risk, utility), axes_of(ax, (7.2, 5.0))
     table = found.pareto(*of)
     looks = zip(found.names, cycle(ALL_COLOURS), cycle(MARKERS), strict=False)
     for name, colour, marker in looks:
@@ -99,7 +99,7 @@ def plot_verdicts(
     Below the line no threshold is passed, but for values that are disclosed with certainty, of
     which none is allowed: how many stands beside the name.
     """
-    axes, name = axes_or_new(ax, (7.2, 4.2)), found.axes(None, utility)[1]
+    axes, name = axes_of(ax, (7.2, 4.2)), found.axes(None, utility)[1]
     useful = found.summary().xs(name, level="measure")
     table = found.verdicts.join(useful[["mean", "mcse"]].add_prefix("useful_"))
     table = table[table["over_allowed"].notna() & table["useful_mean"].notna()]
@@ -227,7 +227,7 @@ def plot_utility(found: Utility, *, ax: Axes | None = None, **kwargs: Any) -> Ax
     A release drawn from the truth has 1 on average: the lightest. Pairs of columns that were not
     synthesised are blank. Up to 14 columns the numbers are written too.
     """
-    axes = axes_or_new(ax)
+    axes = axes_of(ax)
     names = [*found.unsynthesized, *found.synthesized]
     ratios = ratios_of(found)
     top = max(TOP, float(np.nanmax(ratios, initial=1.0)))
@@ -269,7 +269,7 @@ def plot_worst_pairs(
     A release drawn from the truth has 1 on average (the dashed line). Diamonds: the worse of the
     two columns by itself, so that a pair is seen to be bad because of a column.
     """
-    axes, table, alone = axes_or_new(ax), found.pairs.head(k), found.margins["ratio"]
+    axes, table, alone = axes_of(ax), found.pairs.head(k), found.margins["ratio"]
     style = styled(kwargs, height=0.6, color=BLUE, label="the pair")
     ratio = np.maximum(table["ratio"].to_numpy(), LEAST)
     axes.barh(range(len(table)), ratio - LEAST, left=LEAST, **style)
@@ -287,7 +287,7 @@ def plot_worst_pairs(
 def plot_context(found: ContextMeasures, *, ax: Axes | None = None, **kwargs: Any) -> Axes:
     """Replicated uniques, DiSCO, DCAP, TCAP and released copies, beside what they compare with."""
     table = found.summary()
-    table, axes = table[[measure in DRAWN for _, measure in found.rows]], axes_or_new(ax)
+    table, axes = table[[measure in DRAWN for _, measure in found.rows]], axes_of(ax)
     style = styled(kwargs, height=0.6, color=BLUE, label="with the release")
     axes.barh(range(len(table)), table["value"], **style)
     names = (label_text(f"{CONTEXT[m].short} {t}".strip()) for t, m in table.index)
@@ -312,7 +312,7 @@ def plot_tornado(
     the ends. The grey band is two standard errors of the base: what lies within may be chance.
     """
     table = found.tornado(measure)
-    axes = axes_or_new(ax, (WIDTH, 1.5 + 0.55 * len(table)))
+    axes = axes_of(ax, (WIDTH, 1.5 + 0.55 * len(table)))
     base = float(table["base"].iloc[0])
     spread = max(float(table["high"].max() - table["low"].min()), 1e-12)
     for side in ("low", "high"):
@@ -354,7 +354,7 @@ def plot_factor(
     line = line.isel({factor: ~np.isnan(line[measure].to_numpy())})
     at, values, base = line[factor].to_numpy(), line[measure].to_numpy(), found.base[factor]
     numbers, is_base, words = at.dtype.kind in "iuf", at == base, _named(measure)
-    axes = axes_or_new(ax, (6.4, 3.2) if numbers else (7.6, 1.5 + 0.36 * len(at)))
+    axes = axes_of(ax, (6.4, 3.2) if numbers else (7.6, 1.5 + 0.36 * len(at)))
     beside = (of.error, of.baseline) if (of := MEASURES.get(measure)) else ("", "")
     mcse, baseline = (line[name].to_numpy() if name else None for name in beside)
     spread = np.zeros(len(at)) if mcse is None else 2 * np.nan_to_num(mcse)

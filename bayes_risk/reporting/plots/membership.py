@@ -22,7 +22,7 @@ from .canvas import (
     GREY,
     ORANGE,
     VERMILION,
-    axes_or_new,
+    axes_of,
     few_ticks,
     legend,
     marks,
@@ -40,7 +40,7 @@ def plot_roc(
     """
     table = found.roc()
     rates = table["false_positive_rate"].to_numpy()
-    axes, low = axes_or_new(ax), float(rates[1]) if log else 0.0
+    axes, low = axes_of(ax), float(rates[1]) if log else 0.0
     style = styled(kwargs, color=BLUE, label="with the release")
     axes.plot(rates, table["true_positive_rate"], **style)
     axes.plot(rates, rates, color=VERMILION, ls="--", label="without the release")
@@ -53,7 +53,7 @@ def plot_roc(
 
 def plot_privacy_loss(found: PrivacyLoss, *, ax: Axes | None = None, **kwargs: Any) -> Axes:
     """Share of records whose loss is at most so much; infinite losses are never reached."""
-    axes, loss, low = axes_or_new(ax), found.records["privacy_loss"], found.records["low"].dropna()
+    axes, loss, low = axes_of(ax), found.records["privacy_loss"], found.records["low"].dropna()
     curves = [(loss[np.isfinite(loss)], styled(kwargs, color=BLUE, label="with the release"))]
     if len(low):
         other = styled({}, color=ORANGE, ls=":", label="bias the other way")
@@ -71,7 +71,7 @@ def plot_full_table(risk: FullTableRisk, *, ax: Axes | None = None, **kwargs: An
 
     Below the line the release has brought the truth nearer to the front.
     """
-    axes, before, after = axes_or_new(ax), risk.prior_rank[risk.case], risk.rank[risk.case]
+    axes, before, after = axes_of(ax), risk.prior_rank[risk.case], risk.rank[risk.case]
     group = (slice(None), BLUE, "o", "record")
     marks(axes, before, after, kwargs, group, ms=4, alpha=0.5, mew=0)
     ends = (1.0, float(max(before.max(), after.max())))
@@ -87,7 +87,7 @@ def plot_likeliest(found: Likeliest, *, ax: Axes | None = None, **kwargs: Any) -
 
     On the line the truth is the intruder's first guess. Hollow triangles: the rank is not certain.
     """
-    axes, table = axes_or_new(ax), found.records
+    axes, table = axes_of(ax), found.records
     best, p, certain = table["best"], table["probability"], table["found"].astype(bool)
     sure = (certain, BLUE, "o", "rank of the truth certain", {"mfc": BLUE})
     other = (~certain, VERMILION, "v", "rank not certain", {"mfc": "none"})
@@ -109,7 +109,7 @@ def _both_log(axes: Axes, ends: tuple[float, float], label: str, colour: str, **
 
 def plot_before_after(result: Reweighting, *, ax: Axes | None = None, **kwargs: Any) -> Axes:
     """Probability of the truth in the first and last round, one point a record."""
-    axes, table, rose = axes_or_new(ax), result.records, result.records["rose"]
+    axes, table, rose = axes_of(ax), result.records, result.records["rose"]
     top = 1.05 * float(table[["before", "after"]].to_numpy().max())
     risen = (rose, VERMILION, "^", "moderate, and risen beyond the error")
     groups = ((~rose, BLUE, ".", "records"), risen)
@@ -126,7 +126,7 @@ def plot_path(result: Reweighting, *, ax: Axes | None = None, **kwargs: Any) -> 
 
     One point a round, numbered.
     """
-    axes, rows = axes_or_new(ax), result.summary()
+    axes, rows = axes_of(ax), result.summary()
     distance = "margins" if rows["pairs"].isna().any() else "pairs"
     for name, column, error, colour, marker in (
         ("worst record", "max_probability", "mcse_max", VERMILION, "^"),
@@ -149,7 +149,7 @@ def plot_match_probabilities(
     ident: IdentificationRisk, *, ax: Axes | None = None, **kwargs: Any
 ) -> Axes:
     """Distribution over records of the probability of a correct match, pooled over releases."""
-    axes, table = axes_or_new(ax), ident.records
+    axes, table = axes_of(ax), ident.records
     alone = styled({}, color=VERMILION, ls="--", label="by the unsynthesised keys alone")
     shares(axes, table["probability"], 1.0, kwargs, table["baseline"], **alone)
     return legend(axes, xlabel="probability that the intruder's match is the target")
@@ -180,7 +180,7 @@ def plot_sweep(
             f"{len(sweep.swept)} settings were swept ({', '.join(sweep.swept)}): a plot shows one, "
             "or one for up to four values of another; select from .dataset and plot that"
         )
-    axes, chosen, first = axes_or_new(ax), sweep.dataset.sel(rule=rule), over[0]
+    axes, chosen, first = axes_of(ax), sweep.dataset.sel(rule=rule), over[0]
     numbers, names = chosen[first].dtype.kind in "iuf", [str(v) for v in chosen[first].to_numpy()]
     at = chosen[first].to_numpy() if numbers else np.arange(len(names))
     parts, labels = [chosen], [rule]
