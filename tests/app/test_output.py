@@ -336,7 +336,8 @@ def test_summary_has_its_keys_and_no_nan(written):
     found = strict(written / "summary.json")
     assert list(found) == [
         *("study", "attribute_risk", "identification_risk", "mechanism", "exposure", "links"),
-        *("household_matching", "household_risk", "privacy_loss", "membership", "full_table"),
+        *("household_matching", "household_risk", "household_attribute_risk", "privacy_loss"),
+        *("membership", "full_table"),
         *("utility", "bounds", "context", "reweighting", "diagnostics"),
     ]
     assert found["membership"] is None
