@@ -55,7 +55,7 @@ WORK = {  # records, levels, study
     "full table": (1_000, 4, {"model": DPMPM, "release": {"m": 2},
                               "full_table": {"targets": 1, "draws": 30}}),
 }  # fmt: skip
-EVERY_DAY = {"trees", "mixtures", "members"}
+EVERY_DAY = {"trees", "members"}
 
 
 def table(n, d, seed=2):
@@ -132,6 +132,7 @@ def test_errors_in_parts_are_those_of_the_whole(monkeypatch):
     assert found.mcse().tobytes() == whole.tobytes()
 
 
+@pytest.mark.slow
 def test_sizes_of_blocks_change_no_bit(monkeypatch):
     expected = audits.alone("DPMPM")
     monkeypatch.setattr(log_ratios, "BLOCK", 1)

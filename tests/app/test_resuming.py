@@ -110,7 +110,7 @@ def stopped_after(monkeypatch, n):
         pytest.param("audit", CLASSES, id="classes"),
         pytest.param("compare", TREES, id="compare"),
         pytest.param("audit", NUTS, id="numbers", marks=pytest.mark.slow),
-        pytest.param("sweep", SWEPT, id="sweep"),
+        pytest.param("sweep", SWEPT, id="sweep", marks=pytest.mark.slow),
     ],
 )
 def test_a_stopped_run_ends_with_the_same_bytes(tmp_path, monkeypatch, what, study):

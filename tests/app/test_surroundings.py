@@ -60,7 +60,7 @@ m = 1
 """
 
 
-LONG = ("dask", "sweep")
+LONG = ("dask", "loky", "sweep")
 COMPARED = """
 random_seed = 1
 [data]

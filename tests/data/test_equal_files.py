@@ -57,7 +57,10 @@ def numbers_of(original, release, folder):
 
 
 @pytest.mark.check
-@pytest.mark.parametrize("ending", WRITERS)
+@pytest.mark.parametrize(
+    "ending",
+    [w if w in ("csv", "parquet") else pytest.param(w, marks=pytest.mark.slow) for w in WRITERS],
+)
 def test_numbers_do_not_depend_on_the_file(ending, tmp_path):
     order = RNG.permutation(n)
     made = {name: [PEOPLE[name][i] for i in order] for name in KINDS}

@@ -217,7 +217,11 @@ def test_poisson_mixtures_by_enumeration(Z):
 @pytest.mark.check
 @pytest.mark.parametrize("weights", [None, np.array([0.4, 1.0, 0.7])])
 @pytest.mark.parametrize(
-    "Z", [[(1, 2, 0.1), (0, 0, 0.9)], [(1, 2, 0.1), (0, 0, 0.9), (1, 3, -0.6), (0, 1, 0.2)]]
+    "Z",
+    [
+        [(1, 2, 0.1), (0, 0, 0.9)],
+        pytest.param([(1, 2, 0.1), (0, 0, 0.9), (1, 3, -0.6), (0, 1, 0.2)], marks=pytest.mark.slow),
+    ],
 )
 def test_mixtures_by_enumeration(Z, weights):
     def frame(rows):

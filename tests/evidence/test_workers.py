@@ -268,10 +268,7 @@ def test_threads_read_nothing(chosen, name):
 
 @pytest.mark.parametrize(
     "name",
-    [
-        n if n in EVERY_DAY | {"DPMPM"} else pytest.param(n, marks=pytest.mark.slow)
-        for n in audits.AUDITS
-    ],
+    [n if n in EVERY_DAY else pytest.param(n, marks=pytest.mark.slow) for n in audits.AUDITS],
 )
 def test_threads_import_nothing_for_the_first_time(name):
     code = (

@@ -78,6 +78,7 @@ def test_sweep_study():
     assert float(gap) > found.tornado()["base"].iloc[0]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(*DOUBT)
 def test_compare_study():
     found = compared().comparison
@@ -90,6 +91,7 @@ def test_compare_study():
     assert found.summary().at[("m-10", "gain"), "mean"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(*DOUBT)
 def test_risk_utility_map(tmp_path):
     path = tmp_path / "map.png"
@@ -169,6 +171,7 @@ def test_reweighting(tmp_path, capsys):
     assert "records weigh less than 1" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(*DOUBT)
 def test_full_table(capsys):
     audits = main_of("full_table_acs.py")(n=400, worst=3, draws=40, n_classes=8, m=2, table_draws=8)
@@ -192,6 +195,7 @@ def test_risk_against_knowledge(tmp_path):
     assert (table["mean probability of the truth"] > 0).all() and path.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(*DOUBT)
 def test_prior_sensitivity(tmp_path):
     table, found = main_of("prior_sensitivity.py")(tmp_path, draws=30, targets=20)
@@ -236,7 +240,14 @@ def opens_well(page, folder):
 @browser
 @needs_browser
 @pytest.mark.filterwarnings(*DOUBT)
-@pytest.mark.parametrize("name", [*STUDIES, "demo_study", "sweep_study", "compare_study"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *STUDIES,
+        "demo_study",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("sweep_study", "compare_study")),
+    ],
+)
 def test_its_report_opens_well(name, reports, tmp_path):
     opens_well(written(name, reports), tmp_path)
 

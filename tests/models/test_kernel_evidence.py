@@ -299,6 +299,7 @@ def by_tables(fit, release, risk, log_p):
     return out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("column", ["pay", "kids"])
 def test_plain_smoothed_draws_are_exact(column):
     df = table()

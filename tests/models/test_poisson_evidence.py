@@ -187,7 +187,7 @@ KEPT = {
 
 
 @pytest.mark.parametrize("name", KEPT)
-@pytest.mark.parametrize("evidence", ["predictive", "refit"])
+@pytest.mark.parametrize("evidence", ["predictive", pytest.param("refit", marks=pytest.mark.slow)])
 def test_fresh_classes_given_what_stays(name, evidence):
     """Against draws of Theta from the prior, which know no sampler."""
     declared, synthesized, how = KEPT[name]

@@ -326,6 +326,7 @@ def test_threads_and_seeds(short, columns, classes):
     assert first != audit(short, release, [1], random_seed=8).log_probability.tobytes()
 
 
+@pytest.mark.slow
 def test_further_sampling_continues_the_chains(fit):
     release = released([Z1, Z2], [0, 1])
     more = audit(fit, release, [0], target_mcse=1e-9, max_doublings=2)

@@ -173,7 +173,7 @@ def test_no_alarm_of_files_that_know_nobody(kind):
 
 
 @pytest.mark.check
-@pytest.mark.parametrize("n", [40, 120, 300])
+@pytest.mark.parametrize("n", [40, *(pytest.param(n, marks=pytest.mark.slow) for n in (120, 300))])
 @pytest.mark.parametrize("kind", KINDS)
 def test_false_alarms_at_the_stated_rate(kind, n):
     runs = 150

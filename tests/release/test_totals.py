@@ -121,7 +121,7 @@ def sound(df, rng):
     }
 
 
-@pytest.mark.check
+@pytest.mark.slow
 def test_sound_files_keep_no_sum():
     """At most `LEVEL` of 384 files would by chance: none."""
     seen, files = [], 0

@@ -37,7 +37,10 @@ def test_no_leak_is_within(at):
 
 @pytest.mark.check
 @pytest.mark.parametrize("share", SHARES)
-@pytest.mark.parametrize("kind", SEEN)
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(k, marks=pytest.mark.slow) if k == "twenty noisy files" else k for k in SEEN],
+)
 def test_no_leak_is_within_at_any_strength(kind, share):
     no_leak_is_within(kind, share)
 

@@ -214,7 +214,7 @@ def test_columns_the_intruder_knows_make_the_table_smaller(fit):
 
 
 @pytest.mark.filterwarnings(DOUBT)
-@pytest.mark.parametrize("kind", ["whole", "part"])
+@pytest.mark.parametrize("kind", ["whole", pytest.param("part", marks=pytest.mark.slow)])
 def test_impossible_values_are_no_part_of_the_table(kind):
     rules = br.Impossible([{"a": ["a0"], "b": ["b0"]}, {"c": ["c1"], "d": ["d0"]}])
     fit = br.models.DPMPM(n_classes=6, impossible=rules).fit(

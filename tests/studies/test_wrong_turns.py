@@ -96,6 +96,7 @@ def test_what_was_taken_for_granted_is_said_with_its_section(survey, tmp_path):
     assert "looks as if separator is ';'" in told and "state it to be sure" in told
 
 
+@pytest.mark.slow
 def test_the_right_turn(survey, tmp_path):
     assert "my.toml" in said("init", "my.csv")
     assert "attribute risk" in said("audit", "my.toml", "--dry-run")
