@@ -172,10 +172,10 @@ def test_every_parallel_place_goes_through_the_workers():
 @pytest.mark.parametrize(
     ("backend", "name"),
     [
-        ("threads", "DPMPM"),
+        ("threads", "normal"),
         ("dask", "CART"),
         ("loky", "Forest"),
-        pytest.param("dask", "DPMPM", marks=pytest.mark.slow),
+        *(pytest.param(b, "DPMPM", marks=pytest.mark.slow) for b in ("threads", "dask")),
     ],
 )
 def test_an_audit_is_the_same_with_any_workers(chosen, backend, name):

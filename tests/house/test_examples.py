@@ -26,6 +26,7 @@ def reports(tmp_path_factory):
     return tmp_path_factory.mktemp("reports")
 
 
+@pytest.mark.slow  # `make demo` is the same
 @pytest.mark.filterwarnings(*DOUBT)
 def test_demo_study(reports):
     path = reports / "demo_study.html"
@@ -244,8 +245,10 @@ def opens_well(page, folder):
     "name",
     [
         *STUDIES,
-        "demo_study",
-        *(pytest.param(n, marks=pytest.mark.slow) for n in ("sweep_study", "compare_study")),
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("demo_study", "sweep_study", "compare_study")
+        ),
     ],
 )
 def test_its_report_opens_well(name, reports, tmp_path):

@@ -138,7 +138,9 @@ def leaf(N, seed, whole=False):
 
 
 @pytest.mark.parametrize("whole", [False, True])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(s, marks=pytest.mark.slow) for s in range(1, 6))]
+)
 def test_ratios_by_enumeration(whole, seed):
     rng = np.random.default_rng(seed)
     y = rng.lognormal(2, 0.8, rng.integers(3, 6)).round()

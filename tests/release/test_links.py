@@ -234,7 +234,7 @@ def test_pairs_of_a_sample_are_counted_once(monkeypatch):
         assert some[columns].persons == pytest.approx(one.persons, rel=0.5)
 
 
-@pytest.mark.check
+@pytest.mark.slow
 def test_false_alarms_where_nearest_records_are_those_of_a_sample(monkeypatch):
     monkeypatch.setattr(pairs_module, "LOOKED_AT", 120)
     for kind in ("others", "cells"):
