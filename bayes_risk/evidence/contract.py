@@ -465,7 +465,7 @@ class Offer:
     refusal : str
         Why the method is not offered: a whole message, with its cure.
     workers : bool
-        Whether ``compute`` takes ``n_jobs``, ``target_mcse`` and ``max_doublings`` too.
+        Whether ``compute`` takes ``n_jobs`` and ``budget`` (a `Budget`) too.
     """
 
     name: str

@@ -257,8 +257,7 @@ class EvidenceRunner:
         """What the model computes itself; ``kept`` where that is all there is to do."""
         how: dict[str, Any] = {"progress": self.progress}
         if self.offer.workers:
-            how |= {"n_jobs": self.n_jobs, "target_mcse": budget.target_mcse}
-            how["max_doublings"] = budget.max_doublings if budget.target_mcse else 0
+            how |= {"n_jobs": self.n_jobs, "budget": budget}
         if not kept:
             return known_evidence(compute(self.release, cases, rng=self.rng, **how), cases)
         (rng,) = self.rng.spawn(1)  # the same whether the step is computed or found

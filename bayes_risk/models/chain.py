@@ -47,7 +47,6 @@ from .mixture.mixture import Mixture
 from .regression.regression import Regression
 from .trees.cart import CART
 
-REFITS = 10  # of a part, as in `attribute_risk`
 ALL_KNOWN = (
     "not offered by Chain: records that are not known are in several parts at once; give "
     'knows_records="all-but-target"'
@@ -376,15 +375,14 @@ class ChainFit(Synthesis):
         *,
         rng: Rng,
         progress: Progress | None,
-        n_jobs: int = 1,
-        target_mcse: float | None = None,
-        max_doublings: int = 0,
+        n_jobs: int,
+        budget: Budget,
     ) -> Evidence:
         """Evidence of the parts, added; each is an audit of its own, of the guesses it can see."""
         seen = [*self._seen(release, targets)]
-        # independent errors, of which the squares add
-        exact = None if target_mcse is None else target_mcse / len(seen) ** 0.5
-        budget, found, apart = Budget(exact, max_doublings, REFITS), list[Evidence](), True
+        found, apart = list[Evidence](), True
+        if budget.target_mcse is not None:  # independent errors, of which the squares add
+            budget = budget._replace(target_mcse=budget.target_mcse / len(seen) ** 0.5)
         for (problem, way, cell), child in zip(seen, rng.spawn(len(seen)), strict=True):
             runner = EvidenceRunner(problem, way.offer, child, n_jobs, progress)
             one = way.run(runner, problem.cases, budget)

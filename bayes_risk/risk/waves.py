@@ -48,7 +48,7 @@ COUNTED = (
 # --- how values change ----------------------------------------------------------------------------
 
 
-def refused_steps(why: str) -> InputError:
+def transition_error(why: str) -> InputError:
     """An error of the transition."""
     return InputError("transition", why)
 
@@ -79,7 +79,7 @@ def steps_of(transition: Any, names: Sequence[str], each: Sequence[AttributeEvid
     T = len(each)
     given = transition if isinstance(transition, list | tuple) else [transition] * (T - 1)
     if len(given) != T - 1:
-        raise refused_steps(
+        raise transition_error(
             f"has {len(given)} tables, and {T} waves have {T - 1} steps; give one for all"
         )
     found = []
@@ -87,7 +87,7 @@ def steps_of(transition: Any, names: Sequence[str], each: Sequence[AttributeEvid
         if not isinstance(one, Mapping):
             one = dict.fromkeys(names if isinstance(one, str) else names[:1], one)
         if set(one) != set(names):
-            raise refused_steps(
+            raise transition_error(
                 f"is of {', '.join(map(str, one)) or 'no column'}, and {', '.join(names)} are "
                 "guessed; give a mapping of each of them to a table"
             )
@@ -105,14 +105,14 @@ def _step(
     columns = [of.columns.index(name) for of in data]
     variables = [of.variables[j] for of, j in zip(data, columns, strict=True)]
     if not all(isinstance(variable, Variable) for variable in variables):
-        raise refused_steps(
+        raise transition_error(
             f"is of categories, and column {name!r} is a number; cut it into classes "
             "(pandas.cut) before the models are fitted, or leave transition out",
         )
     if isinstance(given, str) and given == PANEL:
         return _of_panel(data, columns, (one.cases.known, other.cases.known), where)
     if not isinstance(given, pd.DataFrame):
-        raise refused_steps(f"of {name!r} is a {type(given).__name__}; {GIVE}")
+        raise transition_error(f"of {name!r} is a {type(given).__name__}; {GIVE}")
     return _of_table(given, variables, where)
 
 
@@ -127,7 +127,7 @@ def _of_panel(
         if seen is not None:
             linked &= seen[rows]
     if linked.sum() < 2:
-        raise refused_steps(
+        raise transition_error(
             f"cannot be counted {where}: the tables have no record in common but the "
             "target that the intruder knows; give both the same labels ([data] index), or a table",
         )
@@ -147,10 +147,10 @@ def _of_table(given: pd.DataFrame, variables: Sequence[Any], where: str) -> Chan
         labels = pd.Index([_text(label) for label in axis])
         wanted = [*variable.levels, *([np.nan] if variable.missing else [])]
         if not labels.is_unique:
-            raise refused_steps(f"{what} names some values twice among its {side}")
+            raise transition_error(f"{what} names some values twice among its {side}")
         place = labels.get_indexer(pd.Index([_text(value) for value in wanted]))
         if lacking := int((place < 0).sum()):
-            raise refused_steps(
+            raise transition_error(
                 f"{what} lacks {lacking} of the {len(wanted)} values among its "
                 f"{side}; give every value of the column a row and a column (a missing value: NaN)",
             )
@@ -158,13 +158,13 @@ def _of_table(given: pd.DataFrame, variables: Sequence[Any], where: str) -> Chan
     try:
         table = given.to_numpy(dtype=float)
     except (TypeError, ValueError):
-        raise refused_steps(f"{what} holds values that are not numbers; {GIVE}") from None
+        raise transition_error(f"{what} holds values that are not numbers; {GIVE}") from None
     if not (np.isfinite(table).all() and (table >= 0).all()):
-        raise refused_steps(
+        raise transition_error(
             f"{what} has negative, infinite or missing probabilities; give numbers from 0 to 1",
         )
     if wrong := int((np.abs(table.sum(axis=1) - 1) > TOLERANCE).sum()):
-        raise refused_steps(
+        raise transition_error(
             f"{what} has {wrong} rows whose probabilities do not sum to 1; a row is "
             "an old value, and its columns are the new ones",
         )
@@ -293,8 +293,13 @@ class WaveEvidence(AttributeEvidence):
                 first.found, base=first.found.base[:, u], deviations=own, joined=first.found.of_base
             )
             start = start._replace(moved=moved_prior(fit, start) if own.any() else None)
-        weights, found, lost = self._summed(start, founds)
-        apart = tuple(self._summed(start, of)[1] for of in modes_of(founds))
+        modes = modes_of(founds)
+        shapes = [
+            one.deviations.shape for of in (founds, *modes) for one in of if one.deviations.any()
+        ]
+        B = min((shape[1] for shape in shapes), default=2)  # the prior moves with each mode
+        weights, found, lost = self._summed(start, founds, B)
+        apart = tuple(self._summed(start, of, B)[1] for of in modes)
         words = self.words["guesses"]
         if lost > 0.0005:
             words += f", and {100 * lost:.1f} % of the changes from true values are to others"
@@ -304,12 +309,11 @@ class WaveEvidence(AttributeEvidence):
         return AttributeEvidence._under(of_prior, prior, weights, found.mcse())
 
     def _summed(
-        self, start: PriorWeights, founds: Sequence[Evidence]
+        self, start: PriorWeights, founds: Sequence[Evidence], B: int
     ) -> tuple[PriorWeights, Evidence, float]:
         """Prior at the wave judged, evidence there, and which share of changes is left out."""
         chain, found = self.chain, dict(zip(self.which, founds, strict=True))
         moved = {t: one.deviations.shape for t, one in found.items() if one.deviations.any()}
-        B = min([shape[1] for shape in moved.values()], default=2)
         G = max(len(one.cases.guesses.codes) for one in chain.each)
         size = max(ROOM // (G * (G + B * sum(shape[0] for shape in moved.values()))), 1)
         U = len(self.cases)

@@ -2,7 +2,12 @@
 
 Each record's likelihood is raised to a power alpha_i in (0, 1] that falls with its risk (Hu,
 Savitsky & Williams 2022); the audit itself gives the weights. What the weights assume:
-`docs/sensitivity.md`.
+`docs/sensitivity.md`. Evidence is that of other audits with g_i for the density,
+
+    p(Z|y*,y_-i)  proportional to  E[g_i(y*) | y_-i, Z] / E[g_i(y*) | y_-i],
+
+leave-one-out weights 1 / g_i(y_i), and rows of Z of weight 1. Labels count alpha_i:
+n_k = sum_i alpha_i 1{z_i = k}, M_kj(c) likewise.
 
 *Latent classes, collapsed*, with w = alpha_i and G the gamma function:
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import tomllib
 
 import numpy as np
@@ -22,6 +23,7 @@ from bayes_risk.reporting.verdicts.reason import GAINED
 from bayes_risk.reporting.verdicts.reasons import MATCHES
 
 N = 240
+rng = np.random.default_rng(8)
 
 
 @pytest.fixture
@@ -101,6 +103,21 @@ def test_keys_become_coarser_until_the_file_is_within(study):
         assert found["unit"] > 2 and share_unique(made[["age", "sex"]]) <= alone / times
 
 
+def test_a_column_of_as_many_values_as_records_explains_nothing(study):
+    """Nor do infinite values or missing ones stop the step."""
+    table = pd.read_csv(study["data"]["path"])
+    table["name"] = [f"p{k}" for k in range(N)]
+    table["twice"] = [f"q{k // 2}" for k in rng.permutation(N)]
+    table["age"] = table["age"].astype(float).where(np.arange(N) % 7 > 0)
+    table.loc[:40, "age"] = np.inf
+    table["level"] = (table["income"] > 900) * 1
+    (step,) = _related(parse_study(study), table, {GAINED})
+    assert step.change.startswith("Leave level out")
+    (step,) = _related(parse_study(study), table.drop(columns="level"), {GAINED})
+    said = float(re.search(r"explains ([\d.]+) % of", step.effect)[1])
+    assert said < 10
+
+
 def test_the_unchanged_column_that_explains_most_is_named(study):
     table = pd.read_csv(study["data"]["path"])
     table["level"] = (table["income"] > 900) * 1 + (table["income"] > 2_000)
@@ -111,8 +128,11 @@ def test_the_unchanged_column_that_explains_most_is_named(study):
     (step,) = _related(parsed, df, {GAINED})
     assert step.change.startswith("Leave level out of [data] columns")
     bands = pd.qcut(df["income"], 10, labels=False, duplicates="drop")
-    share = mutual_info_score(bands, df["level"]) / mutual_info_score(bands, bands)
-    assert f"explains {percent(share)} of the entropy of income" in step.effect
+    chance = np.mean([mutual_info_score(bands, rng.permutation(df["level"])) for _ in range(2_000)])
+    share = mutual_info_score(bands, df["level"]) - chance
+    share /= mutual_info_score(bands, bands) - chance
+    said = float(re.search(r"explains ([\d.]+) % of the entropy of income", step.effect)[1])
+    assert said == pytest.approx(100 * share, abs=0.3)  # chance by 2,000 permutations
     assert not [*_related(parsed, df, {MATCHES})]
 
 

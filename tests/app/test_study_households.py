@@ -104,3 +104,13 @@ def test_members_need_households(tmp_path):
     assert found.known_members == 1
     with pytest.raises(InputError, match="members needs household of .data."):
         parse_study({"data": {"demo": "visits"}, "identification": own})
+
+
+def test_the_file_is_read_once(tmp_path, monkeypatch):
+    """A table that changes while the models are fitted changes nothing of the households."""
+    from bayes_risk.app.study import declare
+
+    reads, read = [], declare.read_table
+    monkeypatch.setattr(declare, "read_table", lambda *a, **k: reads.append(a) or read(*a, **k))
+    found = audited(study(tmp_path))
+    assert len(reads) == 1 and found.household_matching is not None

@@ -341,6 +341,25 @@ def test_errors_are_carried_along_the_chain(sampled, prior, wave):
     assert (at["mcse"] > 0).all()
 
 
+@pytest.mark.parametrize("prior", ["uniform", "predictive", MIXED])
+def test_each_mode_is_the_chain_through_it(sampled, prior):
+    """Modes of a wave, of which some have fewer chains, are joined as if each were all there is."""
+    first, how = sampled[0], {"prior": prior, "transition": "panel", "warn": False}
+    rng, found = np.random.default_rng(4), first.found
+    moved = 0.3 * rng.normal(size=found.log_evidence.shape)
+    other = replace(
+        found,
+        log_evidence=found.log_evidence + moved - moved[:, :1],
+        deviations=in_batches(found.deviations, 2),
+    )
+    modes = (replace(found, deviations=in_batches(found.deviations, 2)), other)
+    risk = br.join([replace(first, found=replace(found, apart=modes)), *sampled[1:]], **how)
+    alone = [br.join([replace(first, found=one), *sampled[1:]], **how) for one in modes]
+    for p, one in zip(risk.by_mode, alone, strict=True):
+        np.testing.assert_allclose(p[risk.case], one.records["probability"], rtol=1e-6)
+    assert np.abs(risk.by_mode[0] - risk.by_mode[1]).max() > 1e-3
+
+
 @pytest.mark.slow
 def test_stated_errors_are_those_of_repetition():
     """Audits of three waves with other seeds differ as the stated errors say."""

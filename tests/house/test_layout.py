@@ -281,26 +281,18 @@ def test_there_are_twelve_rooms_and_no_loose_module():
     assert len(ORDER) <= 12
 
 
-def test_a_class_name_means_one_thing():
-    classes = [
+@pytest.mark.parametrize(
+    ("kind", "several"), [(ast.ClassDef, set()), (ast.FunctionDef, {"stored", "by_group"})]
+)
+def test_a_name_means_one_thing(kind, several):
+    """Of classes and functions of modules; readers have a `stored` each, both risks `by_group`."""
+    names = [
         node.name
         for tree in TREES.values()
         for node in tree.body
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+        if isinstance(node, kind) and not node.name.startswith("_")
     ]
-    assert [name for name in set(classes) if classes.count(name) > 1] == []
-
-
-def test_a_function_name_means_one_thing():
-    """Of functions of modules; each reader has its `stored`, both risks are given `by_group`."""
-    functions = [
-        node.name
-        for tree in TREES.values()
-        for node in tree.body
-        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
-    ]
-    more = {name for name in functions if functions.count(name) > 1}
-    assert more == {"stored", "by_group"}
+    assert {name for name in names if names.count(name) > 1} == several
 
 
 def test_no_room_has_too_many_files():

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import cache
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -367,3 +368,23 @@ def test_a_study_names_the_parts():
         wrong = STUDY | {"model": {"kind": "Chain", "parts": [part]}}
         with pytest.raises(br.InputError, match=message):
             parse_study(wrong)
+
+
+def test_the_budget_of_refits_is_that_of_the_audit(monkeypatch):
+    """What the caller gives reaches each part; the wanted error is divided among them."""
+    from bayes_risk.models import chain as module
+
+    rng = np.random.default_rng(1)
+    df = pd.DataFrame({c: rng.choice(list("ab"), 30) for c in "axy"})
+    fit = br.models.Chain([br.models.CART(["x"]), br.models.CART(["y"])]).fit(df, random_seed=1)
+    release, seen = fit.synthesize(1, random_seed=2), []
+    choose = module.choose_method
+
+    def chosen(problem):
+        way = choose(problem)
+        run = lambda runner, cases, budget: seen.append(budget) or way.run(runner, cases, budget)  # noqa: E731
+        return SimpleNamespace(name=way.name, offer=way.offer, run=run)
+
+    monkeypatch.setattr(module, "choose_method", chosen)
+    br.attribute_risk(fit, release, refit_budget=3, target_mcse=0.02, max_doublings=2)
+    assert seen and {tuple(one) for one in seen} == {(0.02 / 2**0.5, 2, 3)}

@@ -27,6 +27,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::bayes_risk.UnreliableWeightsWarning"),  # few runs
 ]
 
+TOO_WIDE = pytest.mark.xfail(
+    reason="99.8 % are held: errors contain the bias of the penalty", strict=True
+)
 FAR_FROM_KNOWN_TREES = pytest.mark.xfail(
     reason="41 % on this table: two releases; average over trees of resampled records"
 )
@@ -473,7 +476,7 @@ def test_overconfidence_is_found():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("share", [0.01, 0.1, 0.3])
+@pytest.mark.parametrize("share", [0.01, pytest.param(0.1, marks=TOO_WIDE), 0.3])
 def test_intervals_hold_the_exact_posterior_in_repetition(share):
     """Copies of some values: ``low`` and ``high`` of each record, 60 tables and their releases."""
     inside, p_values = [], []
@@ -489,7 +492,8 @@ def test_intervals_hold_the_exact_posterior_in_repetition(share):
         ends = risk.records[["low", "high"]].to_numpy()
         inside.append(((ends[:, 0] <= exact) & (exact <= ends[:, 1])).mean())
         p_values.append(risk.learnt.p_value)
-    assert np.mean(inside) >= 0.93
+
+    assert 0.93 <= np.mean(inside) <= 0.995
     assert np.mean(np.array(p_values) < 0.05) <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 60)
 
 

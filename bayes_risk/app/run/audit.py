@@ -31,11 +31,10 @@ from bayes_risk.app.study.declare import (
     Prepared,
     begin,
     compare_options,
-    declared_households,
     fit_model,
     household_results,
     provenance_of,
-    read_data,
+    read_grouped,
     read_release,
     scale_ends,
     sweep_options,
@@ -176,7 +175,7 @@ def result_of(
     """
     clock, seeds = Clock(tell=how["progress"]), stage_seeds(seed)
     with clock("data"):
-        df, sha256 = read_data(study.data)
+        df, sha256, grouped = read_grouped(study.data)
         runs = tried_of(study, what, df)
         files = {name: one.release for name, one in runs.items()}
         provenance = provenance_of(study, df, sha256, files)
@@ -195,7 +194,11 @@ def result_of(
     loop = ready.reweighting
     own |= {"study": one.study, "diagnostics": diagnostics_of(ready.fit)}
     if what == "audit":
-        found = judged(study, ready, audits(study, ready, clock, seeds[2:], how))
+        found = audits(study, ready, clock, seeds[2:], how)
+        if grouped is not None:
+            with clock("households"):
+                found |= household_results(study, ready, found, grouped)
+        found = judged(study, ready, found)
         return StudyResult(release=ready.release, reweighting=loop, **found, **own)
 
     again: dict[str, Any] = {} if loop is None else {"weights": loop.rounds[-1].weights}
@@ -221,9 +224,6 @@ def audits(
         if getattr(study, name) is not None:
             with clock(audit.stage):
                 found |= audit.work(study, ready, found, seeds[audit.seed], how)
-    if study.data.household is not None:
-        with clock("households"):
-            found |= household_results(study, ready, found)
     return found
 
 
@@ -344,9 +344,6 @@ def tried(study: Study, df: pd.DataFrame, what: str = "audit") -> Tried:
     declaration = study.model.declared(df) if study.needs_fit else None
     fit = unsampled(study, declaration, df)
     work: list[Work] = []
-    if study.data.household is not None:
-        with worded_for(study, "data"):
-            declared_households(study.data, df)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they come with the audit itself
         usual = stand_in(study, df, fit)

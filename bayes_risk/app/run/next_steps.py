@@ -41,6 +41,8 @@ from bayes_risk.utilities.tables import mutual_information
 
 MOST = 3  # records that are named
 BANDS = 10  # of a number, to see how far it is related to another column
+LOOKED_AT = 5_000  # records, at most, to see it
+SMALLEST = 1e-9  # entropy beyond chance of a column that varies
 ATTRIBUTE_KEYS = ("targets", "target_mcse", "refit_budget", "evidence")
 SHOW_VALUES = ("CART", "Forest", "PMM")  # models whose files hold values of the data
 
@@ -93,7 +95,7 @@ def _columns(verdict: Verdict) -> Iterator[NextStep]:
 def _too_many(verdict: Verdict) -> float:
     """How many times as many records are matched as are allowed; at least 1."""
     matched = [r.of_allowed for r in verdict.reasons if r.measure in (MATCHES, MATCHED_GROUPS)]
-    return max((found[1] for found in matched if found is not None), default=1.0)
+    return max([1.0, *(found[1] for found in matched if found is not None)])
 
 
 def _coarser(
@@ -123,7 +125,7 @@ def _coarser(
     limit = study.thresholds.made().true_match_rate if keys else 1.0
     if keys:
         alone = share_unique(df[keys])
-        limit = min(limit, alone / max(too_many, 1.0))
+        limit = min(limit, alone / too_many)
         effects.append(f"{percent(alone)} of the records are unique in the keys now")
     for name, found, left in coarser_keys(df, keys, limit, study.data.coarsen):
         if found:
@@ -175,20 +177,18 @@ def _as_they_are(study: Study) -> dict[str, dict[str, Any]]:
 
 
 def _related(study: Study, df: pd.DataFrame, above: Collection[str]) -> Iterator[NextStep]:
-    """The unchanged column that says most of a synthesised one, where a probability rose."""
+    """The unchanged column that says most of a synthesised one, where a probability rose.
+
+    By the mutual information beyond chance, as a share of the entropy beyond chance (Vinh, Epps &
+    Bailey 2010): a column of nearly as many values as records explains little.
+    """
     made = [c for c in study.release.columns or () if c in df]
     kept = [str(c) for c in df if c not in made]
     if not (made and kept) or not any(measure.startswith(GAINED) for measure in above):
         return
-    cells = {str(c): _cells(df[c]) for c in df}
-
-    def shared(one: str, other: str) -> float:
-        x, y = cells[one], cells[other]
-        size = int(x.max()) + 1, int(y.max()) + 1
-        of_one = mutual_information(x * size[0] + x, (size[0], size[0]))  # its entropy
-        return mutual_information(x * size[1] + y, size) / of_one if of_one else 0.0
-
-    found = {(one, other): shared(one, other) for one in made for other in kept}
+    some = df.iloc[:: -(-len(df) // LOOKED_AT)]
+    cells = {str(c): _cells(some[c]) for c in some}
+    found = {(one, other): _explained(cells[one], cells[other]) for one in made for other in kept}
     one, other = max(found, key=lambda pair: found[pair])
     effect = (
         f"{other} is released unchanged, and of all such columns it is most informative of a "
@@ -197,10 +197,22 @@ def _related(study: Study, df: pd.DataFrame, above: Collection[str]) -> Iterator
     yield NextStep("", f"Leave {other} out of [data] columns, or synthesise it", effect)
 
 
+def _explained(one: Ints, other: Ints) -> float:
+    """How much of the entropy of one column another explains, beyond chance."""
+    from sklearn.metrics.cluster import contingency_matrix, expected_mutual_information
+
+    table = contingency_matrix(one, other, sparse=True).astype(np.int64)
+    chance = expected_mutual_information(table, len(one))
+    information = mutual_information(one * (int(other.max()) + 1) + other, table.shape)
+    most = mutual_information(one * (int(one.max()) + 1) + one, (table.shape[0],) * 2) - chance
+    return (information - chance) / most if most > SMALLEST else 0.0
+
+
 def _cells(column: pd.Series) -> Ints:
     """Levels by number; numbers of many values in bands of equally many records."""
     if is_numeric(column.dtype) and column.nunique() > BANDS:
-        column = pd.qcut(column.astype(float), BANDS, duplicates="drop", labels=False)
+        ranks = column.astype(float).rank()  # those that are infinite too
+        column = pd.qcut(ranks, BANDS, duplicates="drop", labels=False)
     return np.asarray(pd.factorize(column, use_na_sentinel=False)[0], dtype=np.int64)
 
 

@@ -190,23 +190,44 @@ def _hyper(model: ModelSection, key: str, given: Any) -> Any:
 # --- tables -------------------------------------------------------------------------------------
 
 
+class Grouped(NamedTuple):
+    """The households that ``[data]`` names, and the columns that say so, of all records."""
+
+    own: br.Households
+    columns: pd.DataFrame
+
+
 def read_data(data: DataSection) -> tuple[pd.DataFrame, str]:
     """The confidential table with its declared levels, and its hash."""
+    return read_grouped(data)[:2]
+
+
+def read_grouped(data: DataSection) -> tuple[pd.DataFrame, str, Grouped | None]:
+    """The same, and its households, checked: no model sees their column."""
     try:
         return _read(data)
     except InputError as error:
         raise placed(error, "data") if error.argument else error from None
 
 
-def _read(data: DataSection) -> tuple[pd.DataFrame, str]:
+def _read(data: DataSection) -> tuple[pd.DataFrame, str, Grouped | None]:
+    own = None
+    if data.household is not None:
+        own = br.Households(data.household, data.relate, data.head, data.household_variables)
     if data.path is None:
         df = demo_data(str(data.demo))
         sha256 = data_hash(df)
     else:
         levels = {c: given for c, given in data.levels.items() if c not in data.coarsen}
-        how = data.reading | {"columns": data.columns, "levels": levels, "days": data.days}
+        columns = data.columns if own is None else None
+        how = data.reading | {"columns": columns, "levels": levels, "days": data.days}
         df = read_table(data.path, **how)
         sha256 = data_hash(data.path)
+    grouped = None
+    if own is not None:
+        own.of(df)
+        names = dict.fromkeys((own.id, own.relate, *own.variables))
+        grouped = Grouped(own, df[[name for name in names if name is not None]])
     if data.columns is not None:
         df = df[known_columns("columns", data.columns, list(df.columns))]
     for name, coarser in data.coarsen.items():
@@ -214,24 +235,13 @@ def _read(data: DataSection) -> tuple[pd.DataFrame, str]:
         df = df.assign(**{name: coarsened(df[name], **coarser.model_dump())})
     if data.household in df:  # no model uses it
         df = df.drop(columns=data.household)
-    return declare_levels(df, declared(data.levels), "the data"), sha256
+    return declare_levels(df, declared(data.levels), "the data"), sha256, grouped
 
 
-def declared_households(data: DataSection, df: pd.DataFrame) -> tuple[br.Households, pd.DataFrame]:
-    """The households that ``[data]`` names, checked; and the table with the columns for them."""
-    own = br.Households(str(data.household), data.relate, data.head, data.household_variables)
-    lacks = [c for c in (own.id, own.relate, *own.variables) if c is not None and c not in df]
-    table = (
-        demo_data(str(data.demo)) if data.path is None else read_table(data.path, **data.reading)
-    )
-    df = df.assign(**table[known_columns("household", lacks, list(table.columns))])
-    own.of(df)
-    return own, df
-
-
-def household_results(study: Study, ready: "Prepared", found: "Found") -> "Found":
+def household_results(study: Study, ready: "Prepared", found: "Found", grouped: Grouped) -> "Found":
     """Matching of households by the exact keys, and household risk of what was found of persons."""
-    own, df = declared_households(study.data, ready.df)
+    own, more = grouped
+    df = ready.df.assign(**more[[c for c in more if c not in ready.df]])
     risk, attribute, made = found.get("identification"), found.get("attribute"), dict[str, Any]()
     if isinstance(risk, br.IdentificationRisk):
         section, files = study.identification, ready.release.datasets

@@ -1,9 +1,13 @@
 """Posteriors of regressions in sequence, part by part (parts are independent a posteriori).
 
 A guess may be the outcome of one regression and a predictor of later ones, so each row is written
-out in full and goes through every formula in which it stands. Estimates of normal regressions are
-the posterior mean with sigma^2 = b / a, and what a release drawn from them says of a guess stands
-in `docs/evidence.md`.
+out in full and goes through every formula in which it stands.
+
+*Plug-in.* The estimate of a normal regression is the posterior mean with sigma^2 = b / a. A guess
+y* in the row x* of a record (x, y) moves it, and the R released rows (X_z, z) say of the guess
+
+    beta(y*) = (D + X'X - x x' + x* x*')^-1 (X'y - x y + x* y*),     D the prior precision,
+    log p(Z|y*) = -R/2 log sigma^2(y*) - |z - X_z beta(y*)|^2 / 2 sigma^2(y*).
 
 *The normal regression in closed form.* On the standardised scale, with Lambda_0 = diag(tau^-2)
 (zero if flat) and k_flat flat coefficients,

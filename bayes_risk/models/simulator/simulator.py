@@ -36,6 +36,7 @@ from bayes_risk.evidence.contract import (
     drawn_in_words,
 )
 from bayes_risk.evidence.learnt import Learnt
+from bayes_risk.evidence.runner import Budget
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.synthesis import Declaration, Fitted, microdata
 from bayes_risk.release.release import PARAMETERS, EncodedRelease, Release
@@ -260,16 +261,15 @@ class SimulatorFit(Fitted):
         *,
         rng: Rng,
         progress: Progress | None,
-        n_jobs: int = 1,
-        target_mcse: float | None = None,
-        max_doublings: int = 0,
+        n_jobs: int,
+        budget: Budget,
     ) -> Simulated:
         """Log evidence (1, G, U) of what the features show, learnt from runs.
 
-        ``n_jobs`` runs at a time; twice as many runs, and again, until ``target_mcse`` is met by 95
-        % of (record, guess) pairs, or ``max_doublings`` is spent.
+        ``n_jobs`` runs at a time; twice as many runs, and again, until the target of the
+        budget is met by 95 % of (record, guess) pairs, or its doublings are spent.
         """
-        runs = self.model.runs
+        runs, target = self.model.runs, budget.target_mcse
         plan = RedrawPlan.made(release, targets, self.model.share, runs)
         seeds = [_whole(child) for child in rng.spawn(3)]
         again = list[Ints]()  # of each run, who is drawn though it is not their turn
@@ -309,7 +309,7 @@ class SimulatorFit(Fitted):
             own = _effects(fit, examples, again_too, plan)
             found = _evidence(fit, how, release, targets, own)
             error = _error(found.deviations, targets.guesses.truth)
-            if error <= (target_mcse or np.inf) or len(parts) >= runs * 2**max_doublings:
+            if error <= (target or np.inf) or len(parts) >= runs * 2**budget.max_doublings:
                 return replace(found, learnt=learnt)
 
 

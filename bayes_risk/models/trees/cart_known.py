@@ -1,10 +1,16 @@
 """What released values say of leaves of trees of which the intruder does not know all records.
 
 The chance of the released values given the composition of a node is a product over levels, and so
-is the belief about the composition but for the number of unknown records. The sum over all
-compositions is therefore one coefficient of a product of polynomials, one for each level:
-``docs/trees.md``, "Unknown records". Levels of a node that agree in all counts are one
-*type*; the levels that the node never shows are one class together, the last.
+is the belief about the composition (``docs/trees.md``, "Unknown records") but for the number u of
+unknown records. With c_v known values of level v, prior weights a_v and r_v^l released values in
+data set l, all m data sets show the same unknown records:
+
+    p(Z^(1..m)|c) = const  sum over u_1 + u_2 + ... = u of  prod_v  P_v(u_v),
+    P_v(k) = Gamma(a_v+c_v+k) / (Gamma(a_v+c_v) k!)  prod_l  Gamma(c_v+k+r_v^l) / Gamma(c_v+k),
+
+a term zero if c_v + k = 0 < r_v^l (plain draws: last factor (c_v+k)^r_v^l). It is the coefficient
+of x^u in the product of the polynomials sum_k P_v(k) x^k. Levels of a node that agree in all counts
+are one *type*; the levels that the node never shows are one class together, the last.
 
 Rows of a table: what of the target is taken out of the node. 0 .. T: a known value of that type;
 T + 1: an unknown record; T + 2: nothing, for the target lies elsewhere. Columns: what the guess

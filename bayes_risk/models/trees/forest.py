@@ -205,7 +205,7 @@ class ForestFit(Fitted):
         return np.concatenate(parts)
 
     def _shown(self, trees: Trees, drawn: frozenset[int], z: Codes) -> ReleasedVotes:
-        rows = forest_found_by(self.microdata.codes, z, sorted(drawn))[trees.rows]
+        rows = values_by_leaf(self.microdata.codes, z, sorted(drawn))[trees.rows]
         leaves = trees.leaves(trees.encoded(rows))
         shown = ReleasedVotes.from_leaves(trees, leaves, z, out_of_bag=self.out_of_bag)
         if self.model.dirichlet == 0 and (shown.votes == 0).any():
@@ -235,7 +235,7 @@ class ForestFit(Fitted):
         for old in made:
             trees = grow_forest(data, old.column, old.predictors, old.rows, old.seeds, **how)
             for l, z in enumerate(released):
-                votes = self._votes(trees, forest_found_by(data.codes, z, drawn))
+                votes = self._votes(trees, values_by_leaf(data.codes, z, drawn))
                 total[l] += log_p(votes, z[old.rows, old.column], self.model.dirichlet)
             drawn.append(old.column)
         return total
@@ -249,7 +249,7 @@ class ForestFit(Fitted):
         return f"ForestFit: {len(self.microdata.codes):,} records; {', '.join(grown)}"
 
 
-def forest_found_by(codes: Codes, z: Codes, drawn: Sequence[int]) -> Codes:
+def values_by_leaf(codes: Codes, z: Codes, drawn: Sequence[int]) -> Codes:
     """Values by which records find their leaves: released ones of the columns drawn before."""
     rows = codes.copy()
     rows[:, drawn] = z[:, drawn]

@@ -3,7 +3,12 @@
 The posterior of a target comes from sums over the draws, a stretch of rows at a time:
 ``log p(y* | Z, A) = log prior(y*) + sum_f c_f log S_f(y*)`` up to a constant, with ``c = -m`` for
 the base fit and 1 for each other one; ``S_f = sum_b S_fb`` over batches of draws. How far a batch
-moves the log probability of the truth: `docs/evidence.md`.
+moves the log probability of the truth: `docs/evidence.md`. With rows alpha for values of some
+variables and columns beta for the others, over the terms t = (h, k) of draws and classes,
+
+    S(alpha, beta) = sum_t c_t A_t(alpha) B_t(beta),     c_t = w_h b_hk x (columns that are known),
+
+one matrix product A diag(c) B'.
 """
 
 from collections.abc import Callable, Iterator, Sequence
