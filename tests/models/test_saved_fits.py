@@ -47,7 +47,9 @@ def test_a_sampler_goes_on_with_the_metric_that_it_had(tmp_path):
     """NUTS, an expression with knots, counts: later fits are the same to the byte."""
     rng = np.random.default_rng(3)
     df = pd.DataFrame({"z": rng.poisson(3, 40), "b": rng.choice(["u", "v"], 40)})
-    model = br.models.Regression({"z": "1", "b": "1 + bs(z, df=4)"}, {"z": "negative-binomial"})
+    model = br.models.Regression(
+        {"z": "1", "b": "1 + bs(z, df=4, extrapolation='clip')"}, {"z": "negative-binomial"}
+    )
     fit = model.fit(df, draws=60, tune=60, chains=2, random_seed=1)
     back = br.open_fit(fit.save(tmp_path / "fit.nc"))
     same_audit(fit, back, guesses={"b": br.Levels(), "z": br.Grid(additive=1, n=3)}, targets=3)
