@@ -30,7 +30,8 @@ WIDTHS = 0.05, 0.3  # of windows around a number, in its spread
 COPIED = 0.3  # odds of a copy of the record's own value
 WHOLE = "alone", "all"  # contexts in which equal numbers are counted too
 TREES = 6  # guessed columns that trees are grown for, at most
-FEW = ("alone",), ("alone", "pair", "all", "own", "own distance")  # kinds tried without others
+# kinds tried without others
+FEW = ("alone",), ("alone", "pair", "all", "own", "own distance"), ("path 5", "path 20")
 PATH_LEAVES = 5, 20  # rows in a leaf of a tree grown on y_-i
 MANY = 20_000  # numbers in y; beyond it such trees are of the first size alone
 LARGEST = 2**40  # numbers of contexts; beyond it they are counted anew

@@ -5,6 +5,9 @@ root to its leaf is grown on the records of y_-i alone, by the criterion of CART
 ``sum_c S_c^2 / n`` over both sides, S_c the count of level c, or the sum of a number. Levels of a
 predictor are ordered by the first principal component of the shares (a number's mean) that they
 have, its own level without the target. Rows of Z and of y_-i in that leaf are counted.
+
+Most paths begin alike: targets go down together as long as they split alike. The sums of a node are
+of all its records, and each target takes itself out of them.
 """
 
 from typing import NamedTuple
@@ -14,9 +17,7 @@ import numpy as np
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 
-NODES = 256  # that are kept of all paths
-LARGEST = 2**22  # numbers that are kept for them
-APART = -2  # a node that is not kept
+FEW = 8  # splits of a node that there is room for at first
 
 
 class Predictors(NamedTuple):
@@ -43,103 +44,86 @@ def axes(predictors: Predictors, outcome: Ints, value: Array, kinds: int) -> Arr
 
 
 @numba.njit(cache=True, nogil=True)
-def leaf_members(
-    predictors, axis, outcome, value, targets, present, min_leaf, k, z, bounds, of_z, most=NODES
-):
+def leaf_members(predictors, axis, outcome, value, targets, present, min_leaf, k, z, bounds, of_z):
     """Counts k (U, G, W) of y_-i and z (m, U, G, W) of Z in the leaf of each target.
 
     ``bounds`` (2, U, G, W): numbers from and up to, ``of_z`` (m, N): of Z; those of y come last in
-    the row of ``value``: (2, n), what the tree is grown on, and what is counted. Most paths begin
-    alike: rows and sums of the first ``most`` nodes are kept, all records counted, and each target
-    takes itself out.
+    the row of ``value``: (2, n), what the tree is grown on, and what is counted.
     """
     X, XZ, levels, ordered = predictors
-    n, P = X.shape
-    C, D, m, N = axis.shape[1], levels.max(), of_z.shape[0], of_z.shape[1]
-    most, used = min(most, LARGEST // (n + m * N + P * D * C) + 1), 0
-    parent, split, side = np.full((3, most), -1)
-    masks, sums = np.zeros((most, D), np.bool_), np.empty((most, P, D, C))
-    held, pures = np.empty((most, P, D)), np.empty(most)
-    rows_of, z_of = np.empty((most, n), np.int64), np.empty((most, m * N), np.int64)
-    sizes = np.zeros((2, most), np.int64)
-    own_rows, own_z = np.empty(n, np.int64), np.empty(m * N, np.int64)
-    every_row, every_z = np.flatnonzero(present), np.arange(m * N)
-    total, there = np.zeros((P, D, C)), np.zeros((P, D))
-    pure_of_all = _summed(X, outcome, value, every_row, total, there)
-    score = np.zeros((P, D))
-    for i in every_row:
+    P, D, C = X.shape[1], levels.max(), axis.shape[1]
+    rows, orders = np.flatnonzero(present), np.empty((P + 1, D), np.int64)  # the last: a target's
+    H, count = np.empty((P, D, C)), np.empty((P, D))
+    _summed(X, outcome, value, rows, H, count)
+    score, held = (H * axis.reshape(P, 1, C)).sum(axis=2), count.copy()
+    moved = np.zeros((len(targets), P), np.bool_)  # whose order of levels is not that of all
+    for p in range(P):
+        orders[p] = _order(score[p], held[p], ordered[p], 0, 0.0, 0)
+        if not ordered[p]:
+            for u in range(len(targets)):
+                i = targets[u]
+                off = axis[p, outcome[i]] * value[0, i]
+                mine = _order(score[p], held[p], False, X[i, p], off, int(present[i]))
+                moved[u, p] = (mine != orders[p]).any()
+    left, n_left, squares = np.empty((P + 1, D, C)), np.empty((P + 1, D)), np.empty((P + 1, D, 2))
+    mask, best_order = np.empty(D, np.bool_), np.empty(D, np.int64)
+    stack = [(rows, np.arange(len(XZ)), np.arange(len(targets)))]
+    while len(stack) > 0:
+        rows, zs, who = stack.pop()
+        pure = _summed(X, outcome, value, rows, H, count)
+        total = H[0].sum(axis=0)
         for p in range(P):
-            score[p, X[i, p]] += axis[p, outcome[i]] * value[0, i]
-    H, count, order = np.empty_like(total), np.empty_like(there), np.empty((P, D), np.int64)
-    left, every, mask = np.empty(C), np.empty(C), np.zeros(D, np.bool_)
-    for u in range(len(targets)):
-        i, own = targets[u], int(present[targets[u]])
-        rows, zs, node, pure = every_row, every_z, -1, pure_of_all
-        H[:], count[:] = total, there
-        _take_out(X, outcome, value, i, own, H, count)
-        _ordered(axis, outcome, value, predictors, i, own, score, count, order)
-        while len(rows) - own >= 2 * min_leaf:
-            inside = len(rows) - own
-            every[:] = 0.0
-            for level in range(levels[0]):
-                every += H[0, level]
-            best, at_p, at_rank = -1.0, -1, 0
-            for p in range(P):
-                left[:], n_left = 0.0, 0.0
-                for at in range(levels[p] - 1):
-                    level = order[p, at]
-                    if count[p, level] == 0:
-                        continue
-                    n_left += count[p, level]
-                    of_left = of_right = 0.0
-                    for c in range(C):
-                        left[c] += H[p, level, c]
-                        of_left += left[c] ** 2
-                        of_right += (every[c] - left[c]) ** 2
-                    if n_left >= min_leaf and inside - n_left >= min_leaf:
-                        crit = of_left / n_left + of_right / (inside - n_left)
+            _cumulated(H[p], count[p], orders[p], total, left[p], n_left[p], squares[p])
+        child, children = np.full(len(who), -1), 0
+        masks, on = np.empty((FEW, D), np.bool_), np.empty((FEW, 2), np.int64)
+        for t in range(len(who)):
+            i, u = targets[who[t]], who[t]
+            own, c, best, at_p, at_rank = int(present[i]), outcome[i], -1.0, -1, 0
+            v, inside = own * value[0, i], len(rows) - own
+            if inside >= 2 * min_leaf:
+                for p in range(P):
+                    q, taken = p, 0
+                    if moved[u, p]:
+                        q, off = P, axis[p, c] * value[0, i]
+                        orders[q] = _order(score[p], held[p], False, X[i, p], off, own)
+                        _cumulated(H[p], count[p], orders[q], total, left[q], n_left[q], squares[q])
+                    for at in range(levels[p] - 1):
+                        level = orders[q, at]
+                        here = own if level == X[i, p] else 0
+                        taken += here
+                        if count[p, level] == here:
+                            continue
+                        a = n_left[q, at] - taken
+                        if a < min_leaf or inside - a < min_leaf:
+                            continue
+                        l, r = left[q, at, c], total[c] - left[q, at, c]
+                        of_left = squares[q, at, 0] - l**2 + (l - taken * v) ** 2
+                        of_right = squares[q, at, 1] - r**2 + (r - (own - taken) * v) ** 2
+                        crit = of_left / a + of_right / (inside - a)
                         if crit > best * (1 + 1e-12):
                             best, at_p, at_rank = crit, p, at
-            if at_p < 0:
-                break
-            if (every**2).sum() / inside >= (pure - own * value[0, i] ** 2) * (1 - 1e-12):
-                break
-            d = levels[at_p]
-            mask[:d] = False
-            mask[order[at_p, : at_rank + 1]] = True
-            goes_left = int(mask[X[i, at_p]])
-            child = -1
-            for e in range(used):
-                if parent[e] == node and split[e] == at_p and side[e] == goes_left:
-                    if np.array_equal(masks[e, :d], mask[:d]):
-                        child = e
-                        break
-            if child >= 0:
-                rows, zs = rows_of[child, : sizes[0, child]], z_of[child, : sizes[1, child]]
-                H[:], count[:], pure = sums[child], held[child], pures[child]
-                node = child
-            else:
-                keep = node != APART and used < most
-                here, here_z = (rows_of[used], z_of[used]) if keep else (own_rows, own_z)
-                rows = here[: _on_side(X[:, at_p], rows, mask, goes_left, here)]
-                zs = here_z[: _on_side(XZ[:, at_p], zs, mask, goes_left, here_z)]
-                pure = _summed(X, outcome, value, rows, H, count)
-                if keep:
-                    parent[used], split[used], side[used] = node, at_p, goes_left
-                    masks[used, :d], sums[used], held[used] = mask[:d], H, count
-                    pures[used], sizes[0, used], sizes[1, used] = pure, len(rows), len(zs)
-                    node, used = used, used + 1
-                else:
-                    node = APART
-            _take_out(X, outcome, value, i, own, H, count)
-        for g in range(k.shape[1]):
-            for w in range(k.shape[2]):
-                low, high = bounds[0, u, g, w], bounds[1, u, g, w]
-                for row in rows:
-                    k[u, g, w] += row != i and low <= value[1, row] <= high
-                for row in zs:
-                    l = row // N
-                    z[l, u, g, w] += low <= of_z[l, row - l * N] <= high
+                            best_order[:] = orders[q]
+            of_all = (total**2).sum() - total[c] ** 2 + (total[c] - v) ** 2
+            if at_p < 0 or of_all / inside >= (pure - own * value[0, i] ** 2) * (1 - 1e-12):
+                _counted(rows, zs, i, value[1], of_z, bounds[:, u], k[u], z[:, u])
+                continue
+            mask[:] = False
+            mask[best_order[: at_rank + 1]] = True
+            side = int(mask[X[i, at_p]])
+            for e in range(children):
+                if on[e, 0] == at_p and on[e, 1] == side and (masks[e] == mask).all():
+                    child[t] = e
+                    break
+            if child[t] < 0:
+                if children == len(masks):
+                    masks, on = np.concatenate((masks, masks)), np.concatenate((on, on))
+                child[t], masks[children], on[children] = children, mask, (at_p, side)
+                children += 1
+        for e in range(children):
+            p, side = on[e]
+            goes = masks[e]
+            its = rows[goes[X[rows, p]] == side], zs[goes[XZ[zs, p]] == side]
+            stack.append((its[0], its[1], who[child == e]))
 
 
 @numba.njit(cache=True, nogil=True)
@@ -155,33 +139,42 @@ def _summed(X, outcome, value, rows, H, count):
 
 
 @numba.njit(cache=True, nogil=True)
-def _take_out(X, outcome, value, i, own, H, count):
-    """The sums without a record, if it is among them."""
-    for p in range(X.shape[1]):
-        H[p, X[i, p], outcome[i]] -= own * value[0, i]
-        count[p, X[i, p]] -= own
+def _order(score, held, ordered, level, off, own):
+    """Levels of a predictor in their order; of one ``own`` records are left out, with ``off``."""
+    place = np.arange(len(score)).astype(np.float64)
+    if not ordered:
+        for l in range(len(score)):
+            out = own if l == level else 0
+            there = held[l] - out
+            place[l] = (score[l] - out * off) / there if there > 0 else np.inf
+    return np.argsort(place, kind="mergesort")
 
 
 @numba.njit(cache=True, nogil=True)
-def _ordered(axis, outcome, value, predictors, i, own, score, count, order):
-    """Levels of each predictor in their order, without a record."""
-    X, _, levels, ordered = predictors
-    for p in range(X.shape[1]):
-        place = np.arange(levels[p]).astype(np.float64)
-        if not ordered[p]:
-            for level in range(levels[p]):
-                off = own * axis[p, outcome[i]] * value[0, i] if level == X[i, p] else 0.0
-                there = count[p, level]
-                place[level] = (score[p, level] - off) / there if there > 0 else np.inf
-        order[p, : levels[p]] = np.argsort(place, kind="mergesort")
+def _cumulated(H, count, order, total, left, n_left, squares):
+    """What lies left of each split of a predictor, and the sums of squares on both sides."""
+    n, so_far = 0.0, np.zeros(H.shape[1])
+    for at in range(len(order)):
+        level = order[at]
+        n += count[level]
+        of_left = of_right = 0.0
+        for c in range(H.shape[1]):
+            so_far[c] += H[level, c]
+            left[at, c] = so_far[c]
+            of_left += so_far[c] ** 2
+            of_right += (total[c] - so_far[c]) ** 2
+        n_left[at], squares[at, 0], squares[at, 1] = n, of_left, of_right
 
 
 @numba.njit(cache=True, nogil=True)
-def _on_side(level, rows, mask, goes_left, out):
-    """Rows whose level is on a side of a split, into ``out``, which may be theirs; how many."""
-    kept = 0
-    for row in rows:
-        if mask[level[row]] == goes_left:
-            out[kept] = row
-            kept += 1
-    return kept
+def _counted(rows, zs, i, of_y, of_z, bounds, k, z):
+    """Rows of a leaf near each guess of record i."""
+    N = of_z.shape[1]
+    for g in range(k.shape[0]):
+        for w in range(k.shape[1]):
+            low, high = bounds[0, g, w], bounds[1, g, w]
+            for row in rows:
+                k[g, w] += row != i and low <= of_y[row] <= high
+            for row in zs:
+                l = row // N
+                z[l, g, w] += low <= of_z[l, row - l * N] <= high

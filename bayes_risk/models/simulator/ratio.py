@@ -95,17 +95,22 @@ def fitted_ratio(examples: Examples) -> RatioFit:
     best: _Choice | None = None
     for some in examples.sets or [np.arange(F.shape[2])]:
         sums = _Sums(F[..., some], examples.log_share, examples.drawn, fold)
-        w = np.zeros(len(some))
+        w, before_it = np.zeros(len(some)), -np.inf
         for penalty in PENALTIES:
             w, scores = sums.fits(w, penalty)
+            top = -np.inf
             for factor in TEMPER:
                 log_p = normalised(factor * scores + examples.log_share)
                 gain = _by_run(log_p[at] - before[at], examples.run)
                 error = float(gain.std(ddof=1) / np.sqrt(len(gain)))
                 worth = float(gain.mean()) - CAUTION * error
+                top = max(top, worth)
                 if best is None or worth > best.worth + 1e-12:
                     sure = gain.mean() > t.ppf(SURE, len(gain) - 1) * error
                     best = _Choice(worth, factor * sure, some, penalty, w, scores, log_p, gain)
+            if top < before_it:  # smaller ones fit worse still
+                break
+            before_it = top
     assert best is not None
     log_p, gain = best.log_p, best.gain
     if not best.factor:  # nothing is known to be disclosed

@@ -90,7 +90,7 @@ class Simulator(Declaration):
     -----
     The evidence is that of an intruder who looks at these features: in expectation at most what the
     whole files disclose. The generator need not be private, random or fast. Cost: ``runs + 2``
-    calls of the generator for each audit, and about .1 milliseconds for each record and run.
+    calls of the generator for each audit, and about .03 milliseconds for each record and run.
 
     References
     ----------
