@@ -98,7 +98,8 @@ class Aligned(NamedTuple):
         moved = [(t, one) for k, (t, one) in enumerate(order) if not k or one.deviations.any()]
         with_error = [one.deviations.shape[1] for _, one in moved if one.deviations.any()]
         B = min(with_error, default=2)
-        deviations = zeros((len(founds[-1].deviations), B, *self.place[-1].shape))
+        shape = (len(founds[-1].deviations), B, *self.place[-1].shape)
+        deviations = zeros(shape, founds[-1].deviations.dtype)
         if with_error:
             deviations = self._stacked([(t, in_batches(one.deviations, B)) for t, one in moved])
         return Evidence(

@@ -323,7 +323,9 @@ class WaveEvidence(AttributeEvidence):
         evidence = relative_to_truth(
             self.cases,
             log_evidence=log_ratio[None],
-            deviations=deviations if len(deviations) else zeros((1, *deviations.shape[1:])),
+            deviations=deviations
+            if len(deviations)
+            else zeros((1, *deviations.shape[1:]), deviations.dtype),
             **of_fits(founds, [chain.cases[t] for t in self.which]),
             joined=1,
         )

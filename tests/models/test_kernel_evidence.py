@@ -239,6 +239,16 @@ def test_integrals_over_one_weight(N, R):
             assert out[s] == pytest.approx(expected, abs=2e-4)
 
 
+def test_a_bandwidth_is_that_of_differences_in_any_order():
+    """Of values as large as 1e12, whose mean has a rounding of 1e-4."""
+    rng = np.random.default_rng(8)
+    for n in (5, 26, 200):
+        apart = rng.integers(0, 2**16, n) / 2**13  # which large values hold without rounding
+        wanted = bandwidth(apart)
+        for _ in range(20):
+            assert bandwidth(1e12 + rng.permutation(apart)) == pytest.approx(wanted, rel=1e-14)
+
+
 def test_bandwidths_between_those_kept():
     """Interpolated mixtures are those summed kernel by kernel."""
     y, z = leaf(80, 4, whole=True)
