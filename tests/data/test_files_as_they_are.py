@@ -339,8 +339,8 @@ def test_what_is_to_be_numbers_and_is_not_is_named(tmp_path):
 
 @pytest.mark.parametrize("columns", [1, 100])
 def test_a_word_after_many_rows_makes_all_of_its_column_text(tmp_path, columns):
-    """Pandas judges a file in pieces of so many rows as have 2^20 bytes."""
-    rows = 2**20 if columns == 1 else 10_000
+    """Pandas judges a file in pieces: 2^19 rows of one column, 2^13 of a hundred."""
+    rows = 2**19 + 1 if columns == 1 else 10_000
     line = ",".join(["5"] * columns) + "\n"
     names = ",".join(f"c{j}" for j in range(columns)) + "\n"
     (tmp_path / "a.csv").write_text(names + rows * line + line.replace("5", "N"))

@@ -141,3 +141,11 @@ def offered(fit: Any, release: br.Release, **knows: Any) -> frozenset[str]:
     """Ways to the evidence that a fit offers an intruder."""
     methods: frozenset[str] = fit.capabilities(encoded(fit, release), br.Intruder(**knows)).methods
     return methods
+
+
+def evidence_of(risk: Any, i: int) -> dict[tuple[float, ...], tuple[float, float]]:
+    """Log evidence of each guess of record i by its codes, relative to the truth, and its error."""
+    u = risk.case[i]
+    total = risk.log_evidence[:, :, u].sum(axis=0)
+    keys = [tuple(x) for x in risk.guesses[:, u].tolist()]
+    return dict(zip(keys, zip(total, risk.mcse_log_evidence[:, u], strict=True), strict=True))

@@ -293,18 +293,18 @@ def by_tables(fit, release, risk, log_p):
     tree = fit.trees[0]
     codes = fit.microdata.codes
     j, out = tree.column, np.zeros(risk.log_evidence.shape[1:])
+    y = codes[:, j].astype(float)
     for l in range(release.m):
         z = release.codes(fit.microdata, l)
         nodes = tree.node(z)
         for u in range(out.shape[1]):
             row = int(np.flatnonzero(risk.case == u)[0])
-            for g in range(len(out)):
-                y = codes[:, j].astype(float)
-                for node in np.unique(nodes):
-                    held = tree.donors[tree.begin[node] : tree.end[node]]
-                    if row not in held:
-                        continue
-                    before = log_p(y[held], z[nodes == node, j])
+            for node in np.unique(nodes):
+                held = tree.donors[tree.begin[node] : tree.end[node]]
+                if row not in held:
+                    continue
+                before = log_p(y[held], z[nodes == node, j])
+                for g in range(len(out)):
                     mine = y.copy()
                     mine[row] = risk.guesses[g, u, 0]
                     out[g, u] += log_p(mine[held], z[nodes == node, j]) - before

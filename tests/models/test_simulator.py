@@ -132,6 +132,7 @@ def test_a_path_ends_in_the_leaf_of_a_tree_grown_without_the_record(min_leaf):
     rng, n = np.random.default_rng(4), 300
     X = np.column_stack([rng.integers(0, d, n) for d in (2, 6, 30)])
     s = (X[:, 1] * 0.7 + X[:, 2] * 0.1 + rng.normal(size=n)).round().astype(int) % 5
+    X = np.asfortranarray(X)  # as the intruder has it: compiled once
     predictors = Predictors(X, X, np.array([2, 6, 30]), np.ones(3, dtype=bool))
     axis = axes(predictors, s, np.ones(n), 5)
     k, z = np.zeros((n, 5, 1)), np.zeros((1, n, 5, 1))
@@ -155,7 +156,7 @@ def test_paths_are_the_same_whatever_is_kept_of_those_before(number):
     X, Z = (np.column_stack([rng.integers(0, d, n) for d in levels]) for _ in range(2))
     s = (X[:, 1] + rng.integers(0, 3, n)) % 5
     value = np.stack([s + 1.0 if number else np.ones(n), s])
-    predictors = Predictors(X, Z, levels, np.array([False, True, False]))
+    predictors = Predictors(*map(np.asfortranarray, (X, Z)), levels, np.array([False, True, False]))
     outcome = np.zeros(n, dtype=int) if number else s
     axis = axes(predictors, outcome, np.ones(n), 1 if number else 5)
     guesses = np.broadcast_to(np.arange(5.0)[:, None], (2, n, 5, 1)).copy()
@@ -175,6 +176,7 @@ def test_a_path_does_not_depend_on_the_value_of_the_record():
     X, s = rng.integers(0, 12, (n, 2)), rng.integers(0, 3, n)
     X[0] = 11, 11
     X[1:] = np.minimum(X[1:], 10)  # the only record with these levels
+    X = np.asfortranarray(X)
     predictors = Predictors(X, X, np.array([12, 12]), np.zeros(2, dtype=bool))
     axis, found = axes(predictors, s, np.ones(n), 3), []
     for own in range(3):
