@@ -70,9 +70,9 @@ _NO_METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 
 
 JUDGED = (
-    "Each candidate by its utility and by the largest number over what is allowed, two standard "
-    "errors. Above the dashed line a threshold is passed. Values disclosed with certainty, of "
-    "which none is allowed, stand beside the names."
+    "Utility and largest risk of each candidate, the risk as a multiple of its threshold, with two "
+    "standard errors. Above the dashed line a threshold is exceeded. Beside the names: numbers of "
+    "values disclosed with certainty; none is allowed."
 )
 
 
@@ -282,7 +282,7 @@ def _attribute(risk: AttributeRisk) -> list[Drawing]:
         caption = (
             "Examples of runs that were left out, by certainty: share for which the likeliest "
             "guess was drawn, with 95 % intervals, against its probability. Below the dashed line "
-            "the intruder is too sure."
+            "the intruder is overconfident."
         )
         drawings.append(Drawing("calibration", plots.plot_held_out, caption, after="calibration"))
     more = f" Of {len(names)} numbers the {CURVES} to which the release brings closest are drawn."
