@@ -373,7 +373,7 @@ def _command(what: str, does: str) -> None:
             _run(study.with_output(output or usual), what, **how)
 
 
-_command("audit", "Fit, synthesise, measure both risks and report, according to a study file.")
+_command("audit", "Fit a model, synthesise, measure both disclosure risks and write a report.")
 _command("sweep", "Repeat the attribute audit under other assumptions.")
 _command("compare", "Compare risk and utility of several candidates.")
 
