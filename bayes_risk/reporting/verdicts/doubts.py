@@ -39,7 +39,7 @@ CURES = {  # of doubts of verdict and report; settings have one name in study fi
     "classes": f"attribute_risk of {LONGER.format('a larger n_classes')}",
     "chains from the release": f"target_mcse = {{target_mcse}}, {STAYS}",
     "modes differ": (
-        "nothing settles it for these files; make others with another random_seed, in one mode"
+        "not possible for these files; make others with another random_seed, in one mode"
     ),
     "rough": "more draws of the model or target_mcse; else treat these numbers as rough",
     "draws": f"membership of {LONGER.format('draws = {draws}')}",
@@ -95,7 +95,7 @@ CURES = {  # of doubts of verdict and report; settings have one name in study fi
         "files whose sums are not adjusted to the original's; if the sums are public anyway, "
         f"{PUBLIC}"
     ),
-    "linked": "new files, with the named columns synthesised without original values",
+    "linked": "not possible for these files; synthesise these columns without original values",
 }
 
 
