@@ -290,8 +290,7 @@ def _attribute(risk: AttributeRisk) -> list[Drawing]:
         caption = (
             f"{name}: expected distance from the true value, in units of the distance "
             f"without the release. Left of the dashed line the release brings the intruder "
-            f"closer; to its "
-            "right it misleads." + more * (place == 1 and len(names) > CURVES)
+            "closer; to its right it misleads." + more * (place == 1 and len(names) > CURVES)
         )
         plot = partial(plots.plot_closeness, variable=name, relative=True)
         drawings.append(Drawing(f"closeness-{place}", plot, caption))
