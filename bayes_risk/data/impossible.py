@@ -153,10 +153,9 @@ def _coded(
         for level in rule[variable.name]:
             if level not in codes:
                 raise InputError(
-                    f"{name} names {level!r}, which is not a level of column "
-                    f"{variable.name!r}; check "
-                    "its spelling. Levels that no record holds are declared by levels or a pandas "
-                    "category"
+                    f"{name} names {level!r}, which is not a level of column {variable.name!r}; "
+                    "check its spelling. Levels that no record holds are declared by levels or a "
+                    "pandas category"
                 )
             box[codes[level]] = True
     return box
