@@ -1,5 +1,6 @@
 """Evidence of several releases, added: enumeration, closed form, limits, calibration, refusals."""
 
+import tracemalloc
 import warnings
 from dataclasses import replace
 from itertools import product
@@ -144,6 +145,26 @@ def test_a_mixture_and_margins_within_the_error():
             row = risk.records.loc[i]
             assert row["mcse"] > 0
             assert abs(row["probability"] - exact) < 4 * row["mcse"] + 1e-9
+
+
+def test_memory_grows_by_less_than_900_bytes_a_record():
+    """Three releases, ten guesses a record, two priors; a million: 0.9 GB beside the evidence."""
+
+    def peak(n):
+        rows = np.arange(n)
+        df = pd.DataFrame({"a": rows % 10, "k": rows // 1600, "l": rows // 40 % 40, "o": rows % 40})
+        fits = [Marginals(prior).fit(df.astype(str)) for prior in (0.5, 1.0, 2.0)]
+        made = [fit.synthesize(1, ["a"], random_seed=k) for k, fit in enumerate(fits)]
+        each = [gathered(fit, z) for fit, z in zip(fits, made, strict=True)]
+        tracemalloc.start()
+        try:
+            risk = br.join(each)
+            assert [risk.log_prior.shape, *risk.priors] == [(10, n), "predictive"]
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    assert (peak(24_000) - peak(8_000)) / 16_000 < 900
 
 
 def test_a_null_release_adds_nothing(pair):
