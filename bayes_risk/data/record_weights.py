@@ -18,7 +18,7 @@ from bayes_risk._core.validate import known_columns
 from .microdata import Microdata, by_label, checked_table
 from .variables import is_numeric
 
-TAKE_THEM = "DPMPM, Regression, CART, PoissonMixture (MP) or PyMCModel"
+TAKE_THEM = "DPMPM, Regression, CART, Marginals, PoissonMixture (MP) or PyMCModel"
 DYADIC = 2.0**30  # multiples of 2^-30 add up exactly, for up to 8 million records
 
 

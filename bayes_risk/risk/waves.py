@@ -320,7 +320,7 @@ class WaveEvidence(AttributeEvidence):
     @property
     def _first(self) -> Ints:
         """The first wave that has each case, (U,), in ascending order."""
-        return np.argmax(np.stack(self.chain.cases) >= 0, axis=0)
+        return np.asarray(np.argmax(np.stack(self.chain.cases) >= 0, axis=0))
 
     def _start(self, prior: priors.Prior, t: int) -> PriorWeights:
         """Prior of the cases that wave t is the first to have."""
@@ -367,7 +367,7 @@ class WaveEvidence(AttributeEvidence):
         share = np.bincount(self.case, minlength=U) / len(self.case)
         return weights, evidence, 1.0 - float(kept @ share)
 
-    def _block(self, starts: Any, found: Any, errors: Any, B: int, block: slice) -> list[Array]:
+    def _block(self, starts: Any, found: Any, errors: Any, B: int, block: slice) -> list[Any]:
         """Of some cases in the same waves: log v, log p(Z|y), (G, U), their moves, paths kept."""
         (moved, fits), chain = errors, self.chain
         there = [t for t, cases in enumerate(chain.cases) if cases[block.start] >= 0]

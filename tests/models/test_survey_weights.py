@@ -143,6 +143,14 @@ def test_weights_by_name_need_a_table():
         DPMPM().fit(data, weights="w")
 
 
+def test_margins_are_reweighted():
+    df = pd.DataFrame({"a": list("xxxxxxxxxy")})
+    done = br.reweight(
+        Marginals(0.01), df, until=0.01, rounds=1, audit={"prior": "uniform"}, random_seed=1
+    )
+    assert done.weights.min() < 1 and len(done.rounds) == 2
+
+
 def test_who_is_in_the_file_is_not_asked_of_a_weighted_fit():
     fit = Marginals().fit(table(), weights="w")
     with pytest.raises(br.InputError, match="not offered for a fit with record weights"):
