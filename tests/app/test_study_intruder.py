@@ -9,7 +9,7 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk.app.run import run_study
-from bayes_risk.app.study.declare import read_data, without_weights
+from bayes_risk.app.study.declare import read_data, read_weights
 from bayes_risk.app.study.study import candidate_study, parse_study
 from bayes_risk.reporting.content import as_toml
 
@@ -129,7 +129,7 @@ def test_the_chance_of_being_in_the_file_by_weights(tmp_path, candidate):
     if candidate:
         sections = {"attribute": {"targets": 2}, "compare": {"one": {"attribute": of_weights}}}
     study, df = survey(tmp_path, [2, 4, 5, 8, 10, 20], **sections)
-    read, table = without_weights(study, read_data(study.data)[0])
+    read, table = read_weights(study, read_data(study.data)[0])
     one = candidate_study(read, "one", table) if candidate else read
     assert one.attribute.options["intruder"] == br.Intruder(in_file=1 / df["w"])
     assert table.columns.tolist() == ["a"]
@@ -167,21 +167,21 @@ OF_MODEL = {"attribute": {}, "model": {"kind": "Marginals", "weights": "w"}}
         (
             [1, 2, 3, 4, 5, 0],
             IN_FILE,
-            r"in_file: column 'w' of the data is 0 or negative in 1 of 6",
+            r"intruder\] column 'w' of the data is 0 or negative in 1 of 6",
         ),
         (
             [1, 2, 3, 4, 5, None],
             OF_MODEL,
-            r"weights: column 'w' of the data is missing or infinite",
+            r"\[model\] column 'w' of the data is missing or infinite",
         ),
-        (list("uvwxyz"), OF_MODEL, r"\[model\] weights: column 'w' .* does not hold numbers"),
+        (list("uvwxyz"), OF_MODEL, r"\[model\] column 'w' .* does not hold numbers"),
     ],
     ids=["below one", "zero", "missing", "text"],
 )
 def test_columns_that_are_no_weights(tmp_path, weights, sections, words):
     study, df = survey(tmp_path, weights, **sections)
     with pytest.raises(br.InputError, match=words):
-        without_weights(study, df)
+        read_weights(study, df)
 
 
 @pytest.mark.parametrize(
@@ -198,4 +198,4 @@ def test_columns_that_are_no_weights(tmp_path, weights, sections, words):
 )
 def test_weights_that_no_study_takes(tmp_path, sections, words):
     with pytest.raises(br.InputError, match=words):
-        without_weights(*survey(tmp_path, [1] * 6, **sections))
+        read_weights(*survey(tmp_path, [1] * 6, **sections))

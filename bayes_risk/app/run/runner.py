@@ -34,7 +34,7 @@ from bayes_risk.app.output import (
     workplace,
     write_run,
 )
-from bayes_risk.app.study.declare import AUDITS, read_data, without_weights
+from bayes_risk.app.study.declare import AUDITS, read_data, read_weights
 from bayes_risk.app.study.files import files_behind
 from bayes_risk.app.study.study import Study, candidate_study, files_in
 from bayes_risk.data.microdata import Microdata
@@ -233,7 +233,7 @@ def estimate(
     """
     whole_number("n_jobs", n_jobs)
     study.check_says(kind)
-    study, df = without_weights(study, read_data(study.data)[0])
+    study, df = read_weights(study, read_data(study.data)[0])
     costs: list[tuple[int, int]] = []
     seconds: dict[str, float] = {}
     processes = backend in ("loky", "dask")

@@ -242,7 +242,7 @@ def _read(data: DataSection) -> tuple[pd.DataFrame, str, Grouped | None]:
     return declare_levels(df, declared(data.levels), "the data"), sha256, grouped
 
 
-def without_weights(study: Study, df: pd.DataFrame) -> tuple[Study, pd.DataFrame]:
+def read_weights(study: Study, df: pd.DataFrame) -> tuple[Study, pd.DataFrame]:
     """The study with the survey weights that it names, and the table without their columns."""
     named = study.weights_named()
     found = pd.DataFrame(index=df.index)
@@ -252,7 +252,7 @@ def without_weights(study: Study, df: pd.DataFrame) -> tuple[Study, pd.DataFrame
         try:
             found[name] = positive_numbers(df, name, "the data")
         except InputError as error:
-            raise refused(*where, f": {error}") from None
+            raise placed(error, where[0]) from None
         if where[1] == "in_file" and (below := int((found[name] < 1).sum())):
             raise refused(
                 *where,
