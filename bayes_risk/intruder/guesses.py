@@ -85,7 +85,7 @@ class GuessSet:
     @property
     def log_widths(self) -> Array:
         """Log volume of the cell around each guess, over all variables, shape (G, U)."""
-        none = np.zeros(self.codes.shape[:2])
+        none = np.broadcast_to(0.0, self.codes.shape[:2])
         return none if not self.lines else sum((self.log_width(q) for q in self.lines), none)
 
 

@@ -25,6 +25,7 @@ from bayes_risk.app.study.sections import (
     DataSection,
     DistributionSection,
     ReleaseSection,
+    SampledSection,
 )
 from bayes_risk.app.study.signatures import DeclaredPart, ModelSection, model_section, part_of
 from bayes_risk.app.study.study import SETTINGS, Study, parse_study
@@ -35,7 +36,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "study-file.md").read_text(encoding="utf-8")
 GENERATOR = runpy.run_path(str(DOCS / "generate_study_file.py"))
 IN_THE_TEXT = {
-    *(CoarserSection, DistributionSection, *PRIORS[1:]),
+    *(CoarserSection, DistributionSection, SampledSection, *PRIORS[1:]),
     *(part_of(kind) for kind in (Absolute, SD, Quantile, models.Binomial)),
 }
 BASES = {ModelSection, DeclaredPart, HISTORY, OPTIONS, SETTINGS}
