@@ -145,37 +145,57 @@ def several(t, p, least):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
+def fitting_cell(left, psi, fits, of_spouse, want):
+    """Cell of no partner that fits, or does not; ``left`` is uniform below their sum."""
+    last = -1
+    for c in range(psi.shape[0]):
+        if psi[c] > 0.0 and fits[c] == want and of_spouse[c] == 0:
+            last = c
+            left -= psi[c]
+            if left < 0.0:
+                break
+    return last
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def draw_cells(
     rng, possible, label, heads, first, psi, fits, other, spouse, of_spouse, partners, cells
 ):
     """Members' cells of households with these classes and heads."""
-    C, S = psi.shape[1], partners.shape[0]
-    kinds, weights, who = np.empty(S + 2), np.empty(C), np.empty(cells.shape[0], np.int64)
+    (F, C), S, E = psi.shape, partners.shape[0], other.shape[0]
+    kinds, who, power = np.empty(S + 2), np.empty(cells.shape[0], np.int64), np.empty(E)
+    total, below = np.zeros(F), np.zeros((F, C))  # of partners; of all others, cumulated
+    for g in range(F):
+        inside = 0.0
+        for c in range(C):
+            if of_spouse[c]:
+                total[g] += psi[g, c]
+            else:
+                inside += psi[g, c]
+            below[g, c] = inside
     for i in range(label.shape[0]):
         g, b, r, at = label[i], heads[i], first[i + 1] - first[i], first[i]
         if r == 0:
             continue
-        p = 0.0
-        for k in range(S):
-            p += psi[g, partners[k]]
-        kinds[0], kinds[1] = fits[0, b, g] ** r, 0.0
+        p = total[g]
+        kinds[0], kinds[1], others = fits[0, b, g] ** r, 0.0, (1.0 - p) ** (r - 1)
         if not possible:
-            kinds[0], kinds[1] = max((1.0 - p) ** r - kinds[0], 0.0), several(r, p, 2)
+            kinds[0], kinds[1] = max((1.0 - p) * others - kinds[0], 0.0), several(r, p, 2)
+        for e in range(E):
+            power[e] = fits[e, b, g] ** (r - 1)
         for k in range(S):
             s = partners[k]
-            fit = fits[of_spouse[s], b, g] ** (r - 1) if spouse[b, s] else 0.0
-            kinds[k + 2] = (
-                r * psi[g, s] * (fit if possible else max((1.0 - p) ** (r - 1) - fit, 0.0))
-            )
+            fit = power[of_spouse[s]] if spouse[b, s] else 0.0
+            if not possible:
+                fit = max(others - fit, 0.0)
+            kinds[k + 2] = r * psi[g, s] * fit
         kind = choose(rng.random(), kinds, S + 2)
-        need, e, fitting = 0, 0, True  # partners who are to come; class; whether the partner fits
-        if kind == 1:
-            need = 2
-        elif kind > 1:
+        need, e, fitting = 2, 0, True  # partners who are to come; class; whether the partner fits
+        if kind > 1:
             s = partners[kind - 2]
             e, fitting = of_spouse[s], spouse[b, s]
             place = at + int(rng.random() * r)
-        # who: 0 anybody but partners, 1 fits, 2 does not, 3 a partner, 4 drawn
+        # who: 0 anybody but partners, 1 fits, 2 does not, 3 a partner, 4 is drawn
         left = 0
         for j in range(at, at + r):
             who[j] = 1 if possible else 0
@@ -200,25 +220,24 @@ def draw_cells(
                 mass *= x
                 bad += 1
             for j in range(at, at + r):
-                if who[j] == 4:
-                    continue
-                if bad >= 0:
-                    who[j] = 1 if bad > 0 else 2
-                bad -= 1
+                if who[j] != 4:
+                    if bad >= 0:
+                        who[j] = 1 if bad > 0 else 2
+                    bad -= 1
         for j in range(at, at + r):
             if who[j] == 4:
                 continue
-            for c in range(C):
-                partner, fit = of_spouse[c] > 0, other[e, b, c]
-                take = not partner
-                if who[j] == 1:
-                    take = fit
-                elif who[j] == 2:
-                    take = not partner and not fit
-                elif who[j] == 3:
-                    take = partner
-                weights[c] = psi[g, c] if take else 0.0
-            cells[j] = choose(rng.random(), weights, C)
+            u, c = rng.random(), -1
+            if who[j] == 3:
+                for k in range(S):
+                    kinds[k] = psi[g, partners[k]]
+                c = partners[choose(u, kinds, S)]
+            elif who[j] > 0:
+                whole = fits[e, b, g] if who[j] == 1 else 1.0 - p - fits[e, b, g]
+                c = fitting_cell(u * whole, psi[g], other[e, b], of_spouse, who[j] == 1)
+            if c < 0:
+                c = min(np.searchsorted(below[g], u * below[g, C - 1], side="right"), C - 1)
+            cells[j] = c
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")

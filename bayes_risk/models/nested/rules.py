@@ -129,20 +129,21 @@ class Cells(NamedTuple):
         return cls(at, tuple((starts[at + 1] - starts[at]).tolist()), starts[at])
 
     @property
-    def count(self) -> int:
+    def number(self) -> int:
         return int(np.prod(self.dims, dtype=np.int64))
 
     def levels(self) -> Ints:
-        """Level of each column in each cell, (count, columns)."""
-        at = np.unravel_index(np.arange(self.count), self.dims) if self.dims else ()
-        return np.array(at, np.int64).reshape(len(self.dims), self.count).T
+        """Level of each column in each cell, (number, columns)."""
+        at = np.unravel_index(np.arange(self.number), self.dims) if self.dims else ()
+        return np.array(at, np.int64).reshape(len(self.dims), self.number).T
 
     def at(self, rows: npt.NDArray[Any]) -> Ints:
         """The cell of rows of positions (..., q)."""
         if not self.dims:
             return np.zeros(rows.shape[:-1], np.int64)
         found = rows[..., self.columns].astype(np.int64) - self.begin
-        return np.ravel_multi_index(tuple(np.moveaxis(found, -1, 0)), self.dims).astype(np.int64)
+        at = np.ravel_multi_index(tuple(np.moveaxis(found, -1, 0)), self.dims)
+        return np.asarray(at, np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -158,6 +159,11 @@ class Rules:
     other: Flags  # (E + 1, B, C): members who are no partner
     spouse: Flags  # (B, C): partners
     of_spouse: Ints  # (C,): class 1 .. E of a partner's cell; 0: no partner
+
+    @property
+    def bind(self) -> bool:
+        """Whether any household is impossible."""
+        return not (self.head.all() and self.other.all())
 
     def allow(self, persons: Persons) -> Flags:
         """Which households are possible, (n,)."""
@@ -186,8 +192,9 @@ class Rules:
             fits = self.head & self.other[partner][:, rest].all(axis=1)
             return np.asarray(fits & self.spouse[:, c[e > 0]].all(axis=1))
         if partner:
-            return self.other[partner, b]
-        mine = self.spouse[b] & self.other[:, b][:, rest].all(axis=1)[self.of_spouse]
+            return np.asarray(self.other[partner, b])
+        others = np.asarray(self.other[:, b][:, rest].all(axis=1))
+        mine = self.spouse[b] & others[self.of_spouse]
         return np.asarray(np.where(self.of_spouse > 0, mine, self.other[0, b]))
 
     def refuse(self, persons: Persons, labels: pd.Index, source: str) -> None:
@@ -289,7 +296,7 @@ def rules_of(
     members = Cells.of([j for j, c in enumerate(here) if c in used], layout.of_member)
     heads = [j for j, c in enumerate(there) if ("head", c) in named]
     of_heads = Cells.of(heads, layout.of_household)
-    room = of_heads.count * members.count
+    room = of_heads.number * members.number
     if room > MAX_CELLS:
         raise InputError(
             f"the rules of `impossible` name columns with {room:,} combinations of a head and a "
@@ -301,8 +308,8 @@ def rules_of(
         relate,
         layout.head,
     )
-    mine = np.zeros(members.count, bool) if partner is None else at.members(partner)
-    head, other, classes = _tables(rules, at, mine, (of_heads.count, members.count))
+    mine = np.zeros(members.number, bool) if partner is None else at.members(partner)
+    head, other, classes = _tables(rules, at, mine, (of_heads.number, members.number))
     return Rules(
         heads=of_heads,
         members=members,
