@@ -11,6 +11,7 @@ import warnings
 from collections import namedtuple
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from traceback import extract_tb, format_exception
@@ -400,9 +401,16 @@ def init(
     with _plain_errors():
         from bayes_risk.studies.first_study import study_of
 
+        from .run.quick_utility import utility_of
+
         path = output or Path(f"{data.name.split('.')[0]}.toml")
         there = os.path.relpath(data, path.absolute().parent)
-        found = study_of(data, path=there, command=shlex.split(generator or ""))
+        found = study_of(
+            data,
+            path=there,
+            command=shlex.split(generator or ""),
+            utility_of=partial(utility_of, folder=path.parent),
+        )
         found.save(path)
         go = f"Next: {shlex.join(['bayes-risk', 'audit', str(path)])}"
         _print(*repr(found).split("\n"), f"Study: {path}", go)

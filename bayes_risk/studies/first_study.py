@@ -3,7 +3,7 @@
 import re
 import unicodedata
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -134,6 +134,8 @@ def like_ages(values: pd.Series) -> str:
 MOST_COLUMNS = 10  # of a first study: others are left for later
 MOST_KEYS, MOST_SYNTHESIZED = 4, 3
 TARGETS = 100
+LEAVES = 20, 10, 5  # records in a leaf of trees
+TWICE = 2.0  # pMSE over chance of a file with which to begin
 OWN = 0.1  # share of records with a value of their own, above which trees would show persons
 MANY = 2_000  # records, above which a mixture of numbers takes long
 SPIKE = 0.2  # share of one value, such as 0, in a number that no smooth family has
@@ -178,6 +180,7 @@ def study_of(
     *,
     path: str | PathLike[str] | None = None,
     command: Sequence[str] = (),
+    utility_of: Callable[[str], float | None] | None = None,
 ) -> FirstStudy:
     """Propose a study of a table: keys, model, what is synthesised and guessed, thresholds.
 
@@ -195,6 +198,9 @@ def study_of(
     command : sequence of str
         The command of any synthesiser, which is then the model (`Simulator`); empty: a model of
         this package.
+    utility_of : function of the text of a study, optional
+        Its file's pMSE over chance; None: unknown. The leaves of trees are then the largest of
+        `LEAVES` with at most twice chance, or else those with the least.
 
     Returns
     -------
@@ -227,7 +233,10 @@ def study_of(
                     df = read_table(file, na=na)
         said = [*dict.fromkeys(str(w.message).removesuffix(SETTLED) for w in caught)]
         file = file if path is None else Path(path)
-    return _Draft(df, na, file, dialect, command).study(said)
+    draft = _Draft(df, na, file, dialect, command)
+    if utility_of is not None and draft.model == "CART":
+        draft.choose_leaf(lambda: utility_of(draft.study(said).text))
+    return draft.study(said)
 
 
 def _words(df: pd.DataFrame, decimal: str) -> list[str]:
@@ -308,6 +317,20 @@ class _Draft:
             if c in self.told and (how := proposed(self.told[c], self._codes(c))):
                 self.coarser[c] = toml_value(how)
         self.model = self._model()
+        self.leaf, self.why_leaf = LEAVES[0], ""
+
+    def choose_leaf(self, ratio_of: Callable[[], float | None]) -> None:
+        """The largest leaves whose file is within twice chance, or those with the least pMSE."""
+        found = dict[int, float]()
+        for self.leaf in LEAVES:
+            if (ratio := ratio_of()) is None:
+                break
+            found[self.leaf] = round(ratio, 1)  # as it is shown
+            if found[self.leaf] <= TWICE:
+                break
+        self.leaf = min(found, key=found.__getitem__, default=LEAVES[0])
+        shown = ", ".join(f"{ratio:.1f} with {leaf}" for leaf, ratio in found.items())
+        self.why_leaf = f"; pMSE over chance: {shown}" if found else ""
 
     def _choose(self) -> None:
         """Keys, and what is synthesised: one amount or two, and categories of few levels."""

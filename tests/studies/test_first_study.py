@@ -343,6 +343,56 @@ def test_a_code_beside_empty_cells_of_no_csv_leaves_the_column_out(tmp_path):
     assert "missing_numbers" not in found.text
 
 
+def equal_amounts(n=400):
+    """Numbers of which many are equal: trees."""
+    rng = np.random.default_rng(5)
+    sex, age = rng.choice(["f", "m"], n), rng.integers(1, 6, n).astype(str)
+    pay = 25.0 * (rng.binomial(60, 0.5, n) + 9 * (sex == "f") * age.astype(int))
+    return pd.DataFrame({"sex": sex, "ageband": np.char.add("a", age), "pay": pay})
+
+
+@pytest.mark.parametrize(
+    ("ratios", "leaf", "comment"),
+    [
+        ([1.9], 20, "; pMSE over chance: 1.9 with 20"),
+        ([3.0, 2.0], 10, "; pMSE over chance: 3.0 with 20, 2.0 with 10"),
+        ([4.0, 3.0, 3.5], 10, "; pMSE over chance: 4.0 with 20, 3.0 with 10, 3.5 with 5"),
+        ([None], 20, ""),
+    ],
+)
+def test_leaves_are_the_largest_with_at_most_twice_chance_or_the_most_similar(
+    ratios, leaf, comment
+):
+    seen, left = [], list(ratios)
+
+    def utility_of(text):
+        seen.append(tomllib.loads(text)["model"]["min_leaf"])
+        return left.pop(0)
+
+    found = br.study_of(equal_amounts(), utility_of=utility_of)
+    assert seen == [20, 10, 5][: len(ratios)]
+    assert f"min_leaf = {leaf}  # larger leaves disclose less{comment}\n" in found.text
+
+
+def test_init_states_the_utility_that_the_files_of_its_study_have(tmp_path, monkeypatch):
+    equal_amounts().to_csv(tmp_path / "t.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(app, ["init", "t.csv"]).exit_code == 0
+    line = next(x for x in Path("t.toml").read_text().split("\n") if x.startswith("min_leaf"))
+    leaf, stated = tomllib.loads(line)["min_leaf"], line.split("chance: ")[1].split(", ")
+    content = tomllib.loads(Path("t.toml").read_text())
+    df, order = read_data(read_study("t.toml").data)[0], content["model"]["order"]
+    ratios = {}
+    for size in (20, 10, 5)[: len(stated)]:
+        fit = br.models.CART(order, min_leaf=size).fit(df, random_seed=1)
+        release = fit.synthesize(m=3, random_seed=2)
+        found = br.utility(df, release, permutations=200, random_seed=4).summary()
+        ratios[size] = found.loc["ratio_cart", "value"]
+    values = {int(x.split()[-1]): float(x.split()[0]) for x in stated}
+    assert leaf == next((k for k, x in values.items() if x <= 2), min(values, key=values.get))
+    assert values == pytest.approx(ratios, rel=0.25)  # 20 permutations against 200
+
+
 def test_init_writes_a_study_beside_and_says_how_to_go_on(tmp_path, monkeypatch):
     (tmp_path / "data").mkdir()
     people().to_csv(tmp_path / "data" / "my people.csv", index=False)
