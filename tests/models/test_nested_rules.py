@@ -6,7 +6,12 @@ from scipy.stats import chisquare
 
 import bayes_risk as br
 from bayes_risk.models.nested.masses import drawn_households, possible_by_size
-from bayes_risk.models.nested.rules import coded_households, layout_of, persons_of, rules_of
+from bayes_risk.models.nested.rules import (
+    coded_households,
+    household_layout,
+    households_in,
+    rules_of,
+)
 from tests.oracles.nested_households import (
     RULES,
     drawn_theta,
@@ -22,9 +27,9 @@ HOUSEHOLD = br.Households("hid", relate="relate", head="head", variables=["tenur
 
 def coded(households, impossible=RULES, spouse="spouse"):
     data = coded_households(table(households), HOUSEHOLD)
-    layout = layout_of(data, HOUSEHOLD, np.bincount(data.codes[:, 0]))
+    layout = household_layout(data, HOUSEHOLD, np.bincount(data.codes[:, 0]))
     rules = rules_of(data, layout, impossible and br.Impossible(impossible), spouse)
-    return layout, rules, persons_of(data.codes, layout, data.codes[:, 0])
+    return layout, rules, households_in(data.codes, layout, data.codes[:, 0])
 
 
 def test_rules_are_those_of_python():

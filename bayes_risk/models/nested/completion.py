@@ -41,7 +41,7 @@ def completed(
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def consistent(row, fixed, columns, open_, out):
-    """Cells that have the known levels of a row; their number."""
+    """RuleCells that have the known levels of a row; their number."""
     n = 0
     for c in range(fixed.shape[0]):
         good = True

@@ -18,7 +18,7 @@ import numpy as np
 
 from bayes_risk._core.arrays import Array, Ints, Rng
 
-from .rules import Cells, Layout, Persons, Rules
+from .rules import Layout, Persons, RuleCells, Rules
 
 TINY = 1e-300
 
@@ -43,6 +43,7 @@ class Masses(NamedTuple):
 
     @classmethod
     def of(cls, theta: Theta, rules: Rules) -> "Masses":
+        """Of the cells that the rules name."""
         head = of_cells(rules.heads, theta.lam, np.ones(theta.lam.shape[1]))
         member = of_cells(rules.members, theta.phi, theta.omega)
         psi = member.sum(axis=2)
@@ -62,7 +63,7 @@ class Masses(NamedTuple):
         return np.where(rules.head[:, None], np.minimum(found, 1.0), 0.0)
 
 
-def of_cells(cells: Cells, levels: Array, weight: Array) -> Array:
+def of_cells(cells: RuleCells, levels: Array, weight: Array) -> Array:
     """Product over the columns of a cell, times a weight of each class."""
     found = np.broadcast_to(weight, (1, *weight.shape))
     for begin, d in zip(cells.begin, cells.dims, strict=True):

@@ -37,9 +37,9 @@ from bayes_risk.release.release import EncodedRelease
 
 from .completion import completed
 from .masses import drawn_households
-from .posterior import NestedPosterior, impossible_guesses, places
-from .rules import Persons, coded_households, layout_of, persons_of, rules_of, written
-from .sampler import Draws, Model, Prior, first_draw, hole_of, run_chains
+from .posterior import NestedPosterior, impossible_guesses, whereabouts
+from .rules import Persons, coded_households, household_layout, households_in, in_table, rules_of
+from .sampler import Model, NestedDraws, NestedPrior, first_draw, hole_of, nested_chains
 
 DIAGNOSED = 100
 SHORTEST = 50
@@ -159,12 +159,14 @@ class NestedDPMPM(Declaration):
         how: Any = {"levels": levels, "releases": releases, "missing": missing}
         data = coded_households(df, self.household, **how)
         number = data.codes[:, data.columns.index(self.household.id)].astype(np.int64)
-        layout = layout_of(data, self.household, np.bincount(number))
+        layout = household_layout(data, self.household, np.bincount(number))
         rules = rules_of(data, layout, self.impossible, self.spouse)
-        persons = persons_of(data.codes, layout, number)
+        persons = households_in(data.codes, layout, number)
         region = HouseholdRegion(
             Model(
-                Prior(self.n_classes, self.n_members, self.concentration_prior, self.level_prior),
+                NestedPrior(
+                    self.n_classes, self.n_members, self.concentration_prior, self.level_prior
+                ),
                 layout,
                 rules,
             ),
@@ -180,11 +182,11 @@ class NestedDPMPM(Declaration):
         if sample:
             steps = draws, tune, thin
             how = {"rng": running, "n_jobs": n_jobs, "tick": tick}
-            found = stage("draws", partial(run_chains, model, persons, starts, steps, **how))
+            found = stage("draws", partial(nested_chains, model, persons, starts, steps, **how))
         else:
             theta, alpha = starts[0]
             same = [np.broadcast_to(x, (draws * chains, *x.shape)) for x in (*theta, alpha)]
-            found = Draws.of(same, chains)
+            found = NestedDraws.of(same, chains)
         posterior = NestedPosterior(
             model=model, persons=persons, own=persons, draws=found, thin=thin
         )
@@ -216,7 +218,7 @@ class HouseholdRegion:
             )
         if (own != own[self.persons.head_row[self.number]]).any():
             raise InputError(f"{source} has a household with two values of a household variable")
-        self.model.rules.refuse(persons_of(codes, layout, self.number), self.labels, source)
+        self.model.rules.refuse(households_in(codes, layout, self.number), self.labels, source)
 
     def holds_guesses(self, profiles: Codes, columns: Ints, codes: Codes, record: Ints) -> Flags:
         """Which guesses the rest of the target's household excludes, (G, U)."""
@@ -276,7 +278,7 @@ class NestedFit(Synthesis):
         self, record: int, release: EncodedRelease | None, l: int, *, start: Any, rng: Rng
     ) -> NestedPosterior:
         model, own = self.posterior.model, self.posterior.own
-        ((i, j),) = places(own, np.array([record]))
+        ((i, j),) = whereabouts(own, np.array([record]))
         hole = hole_of(model, own, i, j)
         return start.refitted(start.persons, self._tune, rng=rng, hole=hole)  # type: ignore[no-any-return]
 
@@ -291,7 +293,9 @@ class NestedFit(Synthesis):
         persons = self.posterior.own
         for k in release.by_draw[l]:
             codes = release.codes[k]
-            persons = persons.beside(persons_of(codes, self.posterior.model.layout, self._number))
+            persons = persons.beside(
+                households_in(codes, self.posterior.model.layout, self._number)
+            )
         return persons
 
     @property
@@ -315,7 +319,8 @@ class NestedFit(Synthesis):
         (_, layout, rules), own = self.posterior.model, self.posterior.own
         theta = self.posterior.draws.theta(h)
         if not columns.sum() == len(self._modelled):
-            return written(codes, completed(theta, rules, layout, own, columns, rng=rng), layout)
+            given = households_in(codes, layout, self._number)
+            return in_table(codes, completed(theta, rules, layout, given, columns, rng=rng), layout)
         many = np.bincount(own.size, minlength=len(layout.sizes))
         made, _, _ = drawn_households(theta, rules, layout, many, possible=True, rng=rng)
         order = np.argsort(own.size, kind="stable")  # drawn size after size
@@ -323,7 +328,7 @@ class NestedFit(Synthesis):
         spans = [np.arange(own.first[i], own.first[i + 1]) for i in order]
         member_row = own.member_row[np.concatenate(spans)]
         made = made._replace(head_row=head_row, member_row=member_row)
-        return written(codes, made, layout)
+        return in_table(codes, made, layout)
 
     def __repr__(self) -> str:
         own = self.posterior.own
@@ -345,7 +350,7 @@ def _diagnostics(posterior: NestedPosterior) -> dict[str, float]:
     return mixing(ess, rhat, draws.n_chains)
 
 
-def _log_households(draws: Draws, h: int, own: Persons, some: Ints) -> Array:
+def _log_households(draws: NestedDraws, h: int, own: Persons, some: Ints) -> Array:
     """log p(household | theta_h) of some households, before the rules."""
     theta, out = draws.theta(h), np.empty(len(some))
     for u, i in enumerate(some):

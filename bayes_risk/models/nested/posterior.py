@@ -24,7 +24,7 @@ from bayes_risk.models.fits.sampling import blocks, log_sums_of_batches
 
 from .masses import TINY, Masses
 from .rules import Persons
-from .sampler import Draws, Hole, Model, hole_of, run_chains
+from .sampler import Hole, Model, NestedDraws, hole_of, nested_chains
 
 Positions = npt.NDArray[np.int32]
 
@@ -36,7 +36,7 @@ class Person(NamedTuple):
     j: int
 
 
-def places(persons: Persons, rows: Ints) -> list[Person]:
+def whereabouts(persons: Persons, rows: Ints) -> list[Person]:
     """Of the persons in these rows of the table."""
     n = len(persons.head_row) + len(persons.member_row)
     of, member = np.empty(n, np.int64), np.full(n, -1)
@@ -110,7 +110,7 @@ class NestedPredictive:
 
     model: Model
     persons: Persons  # of the confidential table
-    draws: Draws
+    draws: NestedDraws
     targets: Targets
     batch: Ints  # shape (H,): halves of chains, in order
 
@@ -132,7 +132,7 @@ class NestedPredictive:
     def _log_density(self, codes: Codes, targets: Ints) -> Array:
         """log p(y* | rest, theta_h) of whole rows (G, U, p) of the targets, (H, G, U)."""
         persons, model = self.persons, self.model
-        which = np.array(places(persons, self.targets.record[targets]), np.int64)
+        which = np.array(whereabouts(persons, self.targets.record[targets]), np.int64)
         holes = [hole_of(model, persons, *map(int, at)) for at in which]
         own = np.arange(len(model.layout.own))
         fixed = np.setdiff1d(own, model.rules.heads.columns)  # known, and in no cell
@@ -186,7 +186,7 @@ class NestedPosterior:
     model: Model
     persons: Persons
     own: Persons
-    draws: Draws
+    draws: NestedDraws
     thin: int
     hole: Hole | None = None
 
@@ -215,7 +215,7 @@ class NestedPosterior:
             return both.reshape(-1, *old.shape[1:])
 
         arrays = [joined(*pair) for pair in zip(self.draws[:5], new.draws[:5], strict=True)]
-        return replace(again, draws=Draws.of(arrays, C))
+        return replace(again, draws=NestedDraws.of(arrays, C))
 
     def refitted(
         self,
@@ -234,7 +234,7 @@ class NestedPosterior:
         last = [(self.draws.theta(h), self.draws.alpha[h]) for h in range(size - 1, C * size, size)]
         hole = hole or self.hole
         how: dict[str, Any] = {"rng": rng, "n_jobs": n_jobs, "tick": tick, "hole": hole}
-        draws = run_chains(self.model, persons, last, (n_draws or size, tune, self.thin), **how)
+        draws = nested_chains(self.model, persons, last, (n_draws or size, tune, self.thin), **how)
         return replace(self, persons=persons, draws=draws, hole=hole)
 
 
@@ -243,7 +243,7 @@ def impossible_guesses(
 ) -> Flags:
     """Which guesses (G, U, q) the rest of the target's household excludes, (G, U)."""
     layout, out = model.layout, np.zeros(codes.shape[:2], bool)
-    for u, (i, j) in enumerate(places(persons, record)):
+    for u, (i, j) in enumerate(whereabouts(persons, record)):
         rows = np.repeat(profiles[u][None], len(codes), axis=0)
         rows[:, columns] = codes[:, u]
         wrong = (rows[:, layout.relate] == layout.head) != (j < 0)

@@ -67,7 +67,7 @@ def coded_households(df: pd.DataFrame, household: Households, **how: Any) -> Mic
     return replace(data, codes=codes, variables=tuple(variables))
 
 
-def layout_of(data: Microdata, household: Households, members: Ints) -> Layout:
+def household_layout(data: Microdata, household: Households, members: Ints) -> Layout:
     """Of a table, whose households have these numbers of persons."""
     names = data.columns
     relate = names.index(str(household.relate))
@@ -84,7 +84,7 @@ def layout_of(data: Microdata, household: Households, members: Ints) -> Layout:
     )
 
 
-def persons_of(codes: Codes, layout: Layout, number: Ints) -> Persons:
+def households_in(codes: Codes, layout: Layout, number: Ints) -> Persons:
     """Households of a coded table whose persons have these numbers."""
     head = codes[:, layout.relate] == layout.head
     order = np.argsort(number, kind="stable")
@@ -103,7 +103,7 @@ def persons_of(codes: Codes, layout: Layout, number: Ints) -> Persons:
     )
 
 
-def written(codes: Codes, persons: Persons, layout: Layout) -> Codes:
+def in_table(codes: Codes, persons: Persons, layout: Layout) -> Codes:
     """The table (n, p), in place, with these households in it."""
     household = persons.household - layout.of_household[:-1]
     member = persons.member - layout.of_member[:-1]
@@ -116,7 +116,7 @@ def written(codes: Codes, persons: Persons, layout: Layout) -> Codes:
     return codes
 
 
-class Cells(NamedTuple):
+class RuleCells(NamedTuple):
     """Combinations of the levels of some columns of a row of positions."""
 
     columns: Ints
@@ -124,12 +124,14 @@ class Cells(NamedTuple):
     begin: Ints  # first position of each column
 
     @classmethod
-    def of(cls, columns: list[int], starts: Ints) -> "Cells":
+    def of(cls, columns: list[int], starts: Ints) -> "RuleCells":
+        """Of these columns, in a row whose levels begin there."""
         at = np.array(columns, np.int64)
         return cls(at, tuple((starts[at + 1] - starts[at]).tolist()), starts[at])
 
     @property
     def number(self) -> int:
+        """How many combinations there are."""
         return int(np.prod(self.dims, dtype=np.int64))
 
     def levels(self) -> Ints:
@@ -153,8 +155,8 @@ class Rules:
     E classes of partners (of a partner's cells that the rules treat alike); e = 0: no partner.
     """
 
-    heads: Cells
-    members: Cells
+    heads: RuleCells
+    members: RuleCells
     head: Flags  # (B,): heads that are possible
     other: Flags  # (E + 1, B, C): members who are no partner
     spouse: Flags  # (B, C): partners
@@ -179,7 +181,7 @@ class Rules:
         return np.asarray(self.head[b] & (partners <= 1) & ~wrong)
 
     def allowed(self, persons: Persons, i: int, j: int | None) -> Flags:
-        """Cells of member j, or of the head (None), that the rest of household i allows."""
+        """RuleCells of member j, or of the head (None), that the rest of household i allows."""
         span = slice(persons.first[i], persons.first[i + 1])
         c = self.members.at(persons.member[span])
         b = int(self.heads.at(persons.household[i]))
@@ -207,7 +209,7 @@ class Rules:
             )
 
 
-class Condition(NamedTuple):
+class RulePart(NamedTuple):
     """A part of a rule: levels of a column, or a difference from another person's."""
 
     whose: str  # "head" (household columns too), "spouse" or "member"
@@ -226,23 +228,23 @@ class _Reader(NamedTuple):
     def named(self, columns: Ints) -> list[str]:
         return [self.data.columns[j] for j in columns]
 
-    def condition(self, key: str, given: list[Hashable], r: int) -> Condition:
+    def condition(self, key: str, given: list[Hashable], r: int) -> RulePart:
         """One entry of rule r."""
         own, person = self.named(self.layout.own), self.named(self.layout.person)
         relate = self.data.columns[self.layout.relate]
         if key in own:
-            return Condition("head", key, self._levels(key, given, r))
+            return RulePart("head", key, self._levels(key, given, r))
         if key in (relate, *person):
-            return Condition("member", key, self._levels(key, given, r))
+            return RulePart("member", key, self._levels(key, given, r))
         left, minus, right = key.partition(" - ")
         for of in ("head", "spouse"):
             begin = f"{of}."
             if not minus and left.removeprefix(begin) in person and left.startswith(begin):
                 column = left.removeprefix(begin)
-                return Condition(of, column, self._levels(column, given, r))
+                return RulePart(of, column, self._levels(column, given, r))
             if left in person and right.startswith(begin) and right.removeprefix(begin) in person:
                 other = right.removeprefix(begin)
-                return Condition("member", left, self._apart(left, other, given, r), other, of)
+                return RulePart("member", left, self._apart(left, other, given, r), other, of)
         right = f"{relate!r}, one of {own + person}, or 'head.' or 'spouse.' before one of {person}"
         raise InputError(f"rule {r + 1} of `impossible` names {key!r}; give {right}")
 
@@ -293,9 +295,9 @@ def rules_of(
     here = [relate, *read.named(layout.person)]
     there = read.named(np.concatenate([layout.own, layout.person]))
     used = {c for whose, c in named if whose != "head"} | ({relate} if partner else set())
-    members = Cells.of([j for j, c in enumerate(here) if c in used], layout.of_member)
+    members = RuleCells.of([j for j, c in enumerate(here) if c in used], layout.of_member)
     heads = [j for j, c in enumerate(there) if ("head", c) in named]
-    of_heads = Cells.of(heads, layout.of_household)
+    of_heads = RuleCells.of(heads, layout.of_household)
     room = of_heads.number * members.number
     if room > MAX_CELLS:
         raise InputError(
@@ -320,7 +322,7 @@ def rules_of(
     )
 
 
-def _about_spouse(rule: list[Condition], partner: Condition | None, r: int) -> Iterator[Condition]:
+def _about_spouse(rule: list[RulePart], partner: RulePart | None, r: int) -> Iterator[RulePart]:
     """A rule; one that names the partner and no member is about the partner as a member."""
     names_it = any("spouse" in (c.whose, c.of) for c in rule)
     if names_it and partner is None:
@@ -335,7 +337,7 @@ def _about_spouse(rule: list[Condition], partner: Condition | None, r: int) -> I
         yield partner
 
 
-def _of_each(rule: list[Condition], relate: str, head: int) -> bool:
+def _of_each(rule: list[RulePart], relate: str, head: int) -> bool:
     """Whether a rule is about one person by itself, who may be the head."""
     alone = all(c.whose == "member" and not c.of for c in rule)
     return alone and all(bool(c.levels[head]) for c in rule if c.column == relate)
@@ -349,28 +351,28 @@ class _Places(NamedTuple):
     relate: str
     head: int
 
-    def heads(self, c: Condition, B: int) -> Flags:
-        """Cells of heads that have it, (B,)."""
+    def heads(self, c: RulePart, B: int) -> Flags:
+        """RuleCells of heads that have it, (B,)."""
         if c.column == self.relate:
             return np.full(B, c.levels[self.head])
         return c.levels[self.of_heads[c.column]]
 
-    def members(self, c: Condition) -> Flags:
-        """Cells of members, (C,)."""
+    def members(self, c: RulePart) -> Flags:
+        """RuleCells of members, (C,)."""
         levels = self.of_members[c.column]
         return c.levels[levels + (levels >= self.head) if c.column == self.relate else levels]
 
-    def apart(self, c: Condition, other: Ints) -> Flags:
-        """Cells of members against levels of another person, (len(other), C)."""
+    def apart(self, c: RulePart, other: Ints) -> Flags:
+        """RuleCells of members against levels of another person, (len(other), C)."""
         return c.levels.T[other][:, self.of_members[c.column]]
 
 
 def _tables(
-    rules: list[list[Condition]], at: _Places, partner: Flags, shape: tuple[int, int]
+    rules: list[list[RulePart]], at: _Places, partner: Flags, shape: tuple[int, int]
 ) -> tuple[Flags, Flags, Ints]:
     """Heads (B,) and members (E + 1, B, C) that are possible, and the class of partners (C,)."""
     head, member = np.ones(shape[0], bool), np.ones(shape, bool)
-    with_spouse: list[tuple[Flags, list[Condition]]] = []
+    with_spouse: list[tuple[Flags, list[RulePart]]] = []
     for rule in rules:
         if _of_each(rule, at.relate, at.head):
             head &= ~np.all([at.heads(c, shape[0]) for c in rule], axis=0)

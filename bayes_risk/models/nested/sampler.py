@@ -25,7 +25,7 @@ from .rules import Layout, Persons, Rules
 MOST = 5_000_000  # impossible households in a sweep
 
 
-class Prior(NamedTuple):
+class NestedPrior(NamedTuple):
     """Classes of households and of members, and the hyper-parameters of both."""
 
     n_classes: int
@@ -34,7 +34,7 @@ class Prior(NamedTuple):
     level: float
 
 
-class Draws(NamedTuple):
+class NestedDraws(NamedTuple):
     """H draws, chain after chain; levels in single precision."""
 
     pi: Array  # (H, S, F)
@@ -45,12 +45,13 @@ class Draws(NamedTuple):
     n_chains: int
 
     @classmethod
-    def of(cls, arrays: Sequence[npt.NDArray[Any]], n_chains: int) -> "Draws":
+    def of(cls, arrays: Sequence[npt.NDArray[Any]], n_chains: int) -> "NestedDraws":
         """Of the arrays above, in their order."""
         pi, lam, omega, phi, alpha = arrays
         return cls(pi, lam, omega, phi, alpha, n_chains)
 
     def theta(self, h: int) -> Theta:
+        """Draw h, in double precision."""
         return Theta(*(np.asarray(x[h], float) for x in self[:4]))
 
     def __len__(self) -> int:
@@ -71,13 +72,13 @@ class Hole(NamedTuple):
 class Model(NamedTuple):
     """What a sweep needs beside the data."""
 
-    prior: Prior
+    prior: NestedPrior
     layout: Layout
     rules: Rules
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def draw_labels(uniform, each, persons, theta, label, classes):
+def draw_nested_labels(uniform, each, persons, theta, label, classes):
     """Classes of households, then of their members; ``uniform`` (n,) and ``each`` (N,)."""
     household, member, first, size = persons
     pi, lam, omega, phi = theta
@@ -151,11 +152,13 @@ def levels(rng: Rng, counts: Array, starts: Ints, prior: float) -> Array:
     return np.exp(logs)
 
 
-def sweep(model: Model, persons: Persons, theta: Theta, alpha: Array, rng: Rng) -> State:
+def nested_sweep(model: Model, persons: Persons, theta: Theta, alpha: Array, rng: Rng) -> State:
     """The next draw of theta and of both concentrations."""
     data = persons[:4]
     label, classes = np.empty(len(persons.household), np.int64), np.empty(len(data[1]), np.int64)
-    draw_labels(rng.random(len(label)), rng.random(len(classes)), data, theta, label, classes)
+    draw_nested_labels(
+        rng.random(len(label)), rng.random(len(classes)), data, theta, label, classes
+    )
     counts = Theta(*(np.zeros(x.shape) for x in theta))
     add_counts(data, label, classes, counts)
     if model.rules.bind:
@@ -192,7 +195,7 @@ def impossible_by_size(model: Model, persons: Persons, theta: Theta, rng: Rng) -
     return rng.negative_binomial(np.maximum(n, 1), p) * (n > 0)
 
 
-def filled(model: Model, persons: Persons, theta: Theta, hole: Hole, rng: Rng) -> Persons:
+def person_drawn(model: Model, persons: Persons, theta: Theta, hole: Hole, rng: Rng) -> Persons:
     """The same households, the values of the person who is not known drawn given the others."""
     i, j, allowed = hole
     span = np.array([k for k in range(persons.first[i], persons.first[i + 1]) if k != j])
@@ -247,7 +250,7 @@ def first_draw(model: Model, persons: Persons, rng: Rng) -> State:
     return given_labels(model, counts, np.ones(2), rng)
 
 
-def run_chain(
+def nested_chain(
     model: Model,
     persons: Persons,
     start: State,
@@ -260,8 +263,8 @@ def run_chain(
     draws, tune, thin = length
     kept, now = list[tuple[npt.NDArray[Any], ...]](), start
     for k in range(tune + draws * thin):
-        seen = persons if hole is None else filled(model, persons, now[0], hole, rng)
-        now = sweep(model, seen, *now, rng)
+        seen = persons if hole is None else person_drawn(model, persons, now[0], hole, rng)
+        now = nested_sweep(model, seen, *now, rng)
         if k >= tune and (k - tune + 1) % thin == 0:
             kept.append((*(x.astype(np.float32) for x in now[0]), now[1]))
         if k < tune or (k - tune + 1) % thin == 0:
@@ -269,7 +272,7 @@ def run_chain(
     return kept
 
 
-def run_chains(
+def nested_chains(
     model: Model,
     persons: Persons,
     starts: list[State],
@@ -279,11 +282,15 @@ def run_chains(
     n_jobs: int = 1,
     tick: Callable[[int], None] = lambda done: None,
     hole: Hole | None = None,
-) -> Draws:
+) -> NestedDraws:
     """Draws of chains from these starts."""
     jobs = [
-        partial(run_chain, model, persons, start, length, tick, hole, child)
+        partial(nested_chain, model, persons, start, length, tick, hole, child)
         for start, child in zip(starts, rng.spawn(len(starts)), strict=True)
     ]
-    kept = [one for chain in in_order(jobs, n_jobs=n_jobs, what="chains") for one in chain]
-    return Draws.of([np.stack(each) for each in zip(*kept, strict=True)], len(starts))
+    kept = [
+        one
+        for chain in in_order(jobs, n_jobs=n_jobs, what="chains", where="threads")
+        for one in chain
+    ]
+    return NestedDraws.of([np.stack(each) for each in zip(*kept, strict=True)], len(starts))
