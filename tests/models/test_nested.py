@@ -296,7 +296,9 @@ REFUSED = {
     "say which relation that is": lambda: fitted({"spouse.age": [10], "age": [10]}),
     "exclude 1 households of the original": lambda: fitted({"relate": "child", "head.age": [30]}),
     "n_members": lambda: br.models.NestedDPMPM(HOUSEHOLD, n_members=0),
-    "no column but households": lambda: nested().fit(table(Y)[["hid", "relate"]]),
+    "no column but households": lambda: br.models.NestedDPMPM(
+        br.Households("hid", relate="relate", head="head")
+    ).fit(table(Y)[["hid", "relate"]]),
 }
 
 

@@ -59,11 +59,10 @@ class NestedDPMPM(Declaration):
     spouse : str or int, optional
         The level of ``relate`` that at most one member of a household has.
     impossible : Impossible, optional
-        Rules, a mapping each, of what excludes a household. A name of a column is a further
-        member's (where the rule names nobody else and no other relation, the head's too), or the
-        household's; ``head.age`` is the head's, ``spouse.age`` the partner's. Differences are given
-        from and to, of numbers or else places of levels: ``{"relate": ["child"], "age - head.age":
-        [-11, float("inf")]}``.
+        Rules, a mapping each, of what excludes a household. A name of a column is the household's,
+        or a further member's (of a rule about one person alone, the head's too); ``head.age`` is
+        the head's, ``spouse.age`` the partner's. Differences are given from and to, of numbers or
+        else places of levels: ``{"relate": ["child"], "age - head.age": [-11, float("inf")]}``.
     concentration_prior : tuple of two floats
         Shape and rate of the gamma priors of both concentrations.
     level_prior : float
