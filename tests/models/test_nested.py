@@ -293,7 +293,7 @@ REFUSED = {
     "a function is not offered": lambda: fitted(br.Impossible(lambda df: df["age"] == 10)),
     "rule 1 of `impossible` names 'mother.age'": lambda: fitted({"mother.age": [10]}),
     "difference as two numbers": lambda: fitted({"relate": "child", "age - head.age": [3]}),
-    "say which relation that is": lambda: fitted({"spouse.age": [10], "age": [10]}),
+    "give spouse, the partner's relation": lambda: fitted({"spouse.age": [10], "age": [10]}),
     "exclude 1 households of the original": lambda: fitted({"relate": "child", "head.age": [30]}),
     "n_members": lambda: br.models.NestedDPMPM(HOUSEHOLD, n_members=0),
     "no column but households": lambda: br.models.NestedDPMPM(

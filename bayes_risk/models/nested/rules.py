@@ -327,7 +327,7 @@ def _about_spouse(rule: list[RulePart], partner: RulePart | None, r: int) -> Ite
     names_it = any("spouse" in (c.whose, c.of) for c in rule)
     if names_it and partner is None:
         raise InputError(
-            f"rule {r + 1} of `impossible` names the spouse; say which relation that is: spouse"
+            f"rule {r + 1} of `impossible` names the spouse; give spouse, the partner's relation"
         )
     alone = names_it and all(c.whose != "member" for c in rule)
     for condition in rule:
