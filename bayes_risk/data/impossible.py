@@ -103,7 +103,8 @@ class Impossible(Shown):
         if callable(self.rules):
             rules, words = _asked(self.rules, microdata, starts), []
         else:
-            rules = np.array([_coded(rule, r, microdata, starts) for r, rule in enumerate(listed)])
+            each = enumerate(listed)
+            rules = np.array([coded_rule(rule, r, microdata, starts) for r, rule in each])
             shown = [
                 {c: [*map(repr, v[:SHOWN]), "..."][: len(v)] for c, v in rule.items()}
                 for rule in listed
@@ -137,7 +138,7 @@ def _levels(value: Any) -> list[Hashable]:
     return [scalar(v) for v in value]
 
 
-def _coded(
+def coded_rule(
     rule: Mapping[Hashable, list[Hashable]], r: int, microdata: Microdata, starts: Ints
 ) -> Flags:
     """One rule as a box, shape (D,); None is the level of missing values."""

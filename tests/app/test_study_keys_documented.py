@@ -29,6 +29,7 @@ from bayes_risk.app.study.sections import (
 )
 from bayes_risk.app.study.signatures import DeclaredPart, ModelSection, model_section, part_of
 from bayes_risk.app.study.study import SETTINGS, Study, parse_study
+from bayes_risk.data.households import Households
 from bayes_risk.matching.radii import SD, Absolute, Quantile
 
 MODELS = [model_section(kind).declares for kind in models.BUILT_IN]
@@ -37,7 +38,7 @@ PAGE = (DOCS / "study-file.md").read_text(encoding="utf-8")
 GENERATOR = runpy.run_path(str(DOCS / "generate_study_file.py"))
 IN_THE_TEXT = {
     *(CoarserSection, DistributionSection, SampledSection, *PRIORS[1:]),
-    *(part_of(kind) for kind in (Absolute, SD, Quantile, models.Binomial)),
+    *(part_of(kind) for kind in (Absolute, SD, Quantile, models.Binomial, Households)),
 }
 BASES = {ModelSection, DeclaredPart, HISTORY, OPTIONS, SETTINGS}
 

@@ -92,6 +92,12 @@ def example(name: str) -> Example:
         parts = [br.models.CART(["job"], min_leaf=4), br.models.Regression({"age": "1 + job"})]
         mixed = {"job": br.Levels(), "age": near}
         made = Example(br.models.Chain(parts), table[["sex", "job", "age"]], short, mixed)
+    elif name == "NestedDPMPM":
+        persons = table[["sex", "area"]].assign(hid=np.arange(N) // 2 % 20)
+        relate = np.where(persons["hid"].duplicated(), "other", "head")
+        own = br.Households("hid", relate="relate", head="head")
+        nested = br.models.NestedDPMPM(own, n_classes=3, n_members=2)
+        made = Example(nested, persons.assign(relate=relate), short, None)
     elif name == "Forest":
         forest = br.models.Forest(["job"], n_trees=8)
         made = Example(forest, table[["sex", "area", "job"]], seed, None)

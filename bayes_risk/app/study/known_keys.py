@@ -68,6 +68,8 @@ model.Forest: kind order n_trees min_leaf votes dirichlet chain
 model.Marginals: kind level_prior columns weights
 model.Mixture: kind families n_classes exposure rounded scales concentration_prior level_prior
     rate_prior normal_prior zeros columns draws tune chains thin splits missing_numbers weights
+model.NestedDPMPM: kind household n_classes n_members spouse impossible concentration_prior
+    level_prior draws tune chains thin
 model.PMM: kind order identifying threshold cuts models constraints donors later selection
 model.PoissonMixture: kind n_classes synthesizer quantile concentration_prior rate_prior zeros
     covariates exposure level_prior draws tune chains thin splits weights
