@@ -8,6 +8,9 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 PYTHON ?=
 TESTS ?=
 
+# Thousands of processes import the package: its bytecode is kept, whatever the environment says.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test tests check lint slow soak lowest newest vulnerabilities bench docs wheel wheelhouse clean
 

@@ -42,7 +42,7 @@ TABLES: dict[str, type[Section]] = {
     "compare.NAME": CandidateSection,
 }
 AS_DPMPM = ("concentration_prior", "level_prior", "impossible", "thin", "splits")
-SHARED = ("kind", "draws", "tune", "chains")  # of models, on the page above their tables
+SHARED = ("kind", "draws", "tune", "chains", "weights")  # of models, on the page above their tables
 
 
 def keys(section: type[Section]) -> Iterator[str]:

@@ -11,7 +11,9 @@ from .errors import Argument, InputError, shown
 # file, on its page. Above it nothing could be finished, or counted to tell how long it takes.
 BOUNDS: Mapping[str, tuple[int, int]] = (
     {"max_doublings": (0, 20), "chains": (1, 100), "splits": (0, 100), "distance": (1, 9_999)}
-    | dict.fromkeys(("m", "n_classes", "thin", "rounds", "n_jobs", "members"), (1, 1_000))
+    | dict.fromkeys(
+        ("m", "n_classes", "n_members", "thin", "rounds", "n_jobs", "members"), (1, 1_000)
+    )
     | dict.fromkeys(("groups", "permutations"), (2, 10_000))
     | dict.fromkeys(("bins", "replicates"), (1, 10_000))
     | {"n_trees": (1, 100_000), "alternatives": (2, 100_000), "comparisons": (1, 100_000)}

@@ -11,6 +11,7 @@ import warnings
 from collections import namedtuple
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from traceback import extract_tb, format_exception
@@ -126,9 +127,8 @@ def withheld(error: BaseException) -> str:
     last = [f for f in frames if "bayes_risk" in f.filename][-1]
     where = f" ({Path(last.filename).name}, line {last.lineno})"
     return (
-        f"internal error: {type(error).__name__}{where}. Its message may contain "
-        f"confidential values "
-        f"and is hidden; set {SHOWN}=1 to show it"
+        f"internal error: {type(error).__name__}{where}. Its message may contain confidential "
+        f"values and is hidden; set {SHOWN}=1 to show it"
     )
 
 
@@ -178,7 +178,7 @@ READING: Options = {  # keys of [data]
     "missing_codes": (Codes, "error", "How to treat codes that the file declares missing."),
 }
 MATCHING: Options = {
-    "columns": (Words, [], "Columns to compare, if some of the original's are not released."),
+    "columns": (Words, [], "Columns to compare, if some were not released."),
     "known": (Words, [], "Unsynthesised keys that the intruder knows: age,educ."),
     "synthesized": (Words, [], "Synthesised keys that the intruder knows."),
     "radius": (Words, [], "Match a number within units (age=2) or a share (income=10%)."),
@@ -305,7 +305,7 @@ def _shown() -> Iterator[None]:
 app = typer.Typer(
     cls=_Commands,
     help="Disclosure risk of synthetic microdata: what could an intruder learn?",
-    epilog=f"Documentation, which messages name as docs/...: {PAGES}",
+    epilog=f"Documentation (docs/... in messages): {PAGES}",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_show_locals=False,  # locals hold confidential values
@@ -374,9 +374,9 @@ def _command(what: str, does: str) -> None:
             _run(study.with_output(output or usual), what, **how)
 
 
-_command("audit", "Fit, synthesise, measure both risks and report, according to a study file.")
+_command("audit", "Fit a model, synthesise, measure both disclosure risks and write a report.")
 _command("sweep", "Repeat the attribute audit under other assumptions.")
-_command("compare", "Compare risk and utility of several ways to make the file.")
+_command("compare", "Compare risk and utility of several candidates.")
 
 
 @app.command()
@@ -391,8 +391,8 @@ def init(
         str | None,
         typer.Option(
             "--generator",
-            help="The command of any synthesiser, which is then audited by running it: 'Rscript "
-            "make.R {input} {output} {m} {seed}'.",
+            help="Audit any synthesiser by running its command: 'Rscript make.R {input} {output} "
+            "{m} {seed}'.",
         ),
     ] = None,
 ) -> None:
@@ -400,9 +400,16 @@ def init(
     with _plain_errors():
         from bayes_risk.studies.first_study import study_of
 
+        from .run.quick_utility import utility_of
+
         path = output or Path(f"{data.name.split('.')[0]}.toml")
         there = os.path.relpath(data, path.absolute().parent)
-        found = study_of(data, path=there, command=shlex.split(generator or ""))
+        found = study_of(
+            data,
+            path=there,
+            command=shlex.split(generator or ""),
+            utility_of=partial(utility_of, folder=path.parent),
+        )
         found.save(path)
         go = f"Next: {shlex.join(['bayes-risk', 'audit', str(path)])}"
         _print(*repr(found).split("\n"), f"Study: {path}", go)

@@ -203,9 +203,8 @@ def _seed_of(folder: Path, run: Any, random_seed: int, restart: bool) -> int:
             then, seed = note.get(RUN)
     except KeyError:
         raise InputError(
-            f"the working folder {str(folder)!r} is damaged: it does not name the run that "
-            f"was stopped "
-            "here. Throw its steps away with --restart, or remove it"
+            f"the working folder {str(folder)!r} is damaged: it does not name the run that was "
+            "stopped here. Throw its steps away with --restart, or remove it"
         ) from None
     if found := differences(then, run):
         raise InputError(

@@ -16,6 +16,7 @@ from .table import in_days
 from .variables import FEW, are_whole, check_cells, holds_text, is_numeric
 
 ALIKE, ENOUGH = 0.999, 5_000  # correlation of ranks, and records that it is taken over
+MONOTONE, GROUP = 0.9, 5  # correlation of ranks of a number and its function; mean size of groups
 MANY_RUNS = 50  # of equal numbers in order, from which they name groups of rows
 LONG = 60  # levels of a category, above which most have few records
 NAMES_RECORDS = re.compile(
@@ -31,6 +32,7 @@ MISSING_CODES = (-1, -2, -3, -4, -5, -6, -7, -8, -9, -77, -88, -99, -888, -999, 
 ROW_NUMBERS, BY_NAME = "it numbers the rows", "an identifier by its name"
 EACH_ITS_OWN = "a different value for each record"
 BY_RUNS = "an identifier: rows in runs of equal numbers"
+OF_GROUPS = "an identifier of groups"
 
 
 def why_identifier(column: pd.Series, name: str, *, first: bool = False) -> str:
@@ -99,20 +101,29 @@ def kinds_of(df: pd.DataFrame) -> dict[str, Kind]:
         found[str(name)] = kind
     seen: list[str] = []
     for name in [c for c, kind in found.items() if kind.taken == "number"]:
-        same = [other for other in seen if _says_the_same(df[name], df[other])]
-        if same:
-            found[name] = found[name]._replace(
-                taken="out", why=f"it has the same content as {same[0]!r}"
-            )
+        if same := [other for other in seen if _agree(df[name], df[other]) > ALIKE]:
+            why = f"it has the same content as {same[0]!r}"
+            found[name] = found[name]._replace(taken="out", why=why)
         else:
             seen.append(name)
+    codes = [c for c in seen if GROUP * df[c].nunique() <= len(df)]
+    for x, y in ((x, y) for x in codes for y in seen if x != y):
+        if _fixes(df[x], df[y]):
+            found[x] = found[x]._replace(taken="out", why=f"{OF_GROUPS}: each has one {y}")
+            found[y] = found[y]._replace(taken="out", why=f"it has one value for each {x}")
     return found
 
 
-def _says_the_same(x: pd.Series, y: pd.Series) -> bool:
-    """Whether one is the other in another unit, or its logarithm: their ranks are the same."""
+def _agree(x: pd.Series, y: pd.Series) -> float:
+    """How far ranks agree: 1 if one is the other in another unit, or its logarithm."""
     both = pd.DataFrame({"x": x, "y": y}).dropna().head(ENOUGH).rank()
-    return len(both) > FEW and abs(float(both["x"].corr(both["y"]))) > ALIKE
+    return abs(float(both["x"].corr(both["y"]))) if len(both) > FEW else 0.0
+
+
+def _fixes(x: pd.Series, y: pd.Series) -> bool:
+    """Whether each value of x has one value of y, without an order."""
+    cells = pd.DataFrame({"x": x, "y": y}).dropna().drop_duplicates()
+    return cells["x"].is_unique and _agree(x, y) < MONOTONE
 
 
 def _kind(name: str, column: pd.Series) -> Kind:
@@ -122,11 +133,11 @@ def _kind(name: str, column: pd.Series) -> Kind:
         return Kind("out", "it is empty" if distinct == 0 else "all records have one value", absent)
     if are_dates(values):
         few = distinct <= FEW
-        return Kind("days", f"dates{', few of them' if few else ''}: numbers of days", absent)
+        return Kind("days", f"dates{', few of them' if few else ''}, as numbers of days", absent)
     number = is_numeric(column.dtype)
     whole = number and are_whole(values)
     if whole and distinct > FEW and _are_digits_of_dates(values):
-        return Kind("days", "whole numbers such as 20010203 are dates: numbers of days", absent)
+        return Kind("days", "dates such as 20010203, as numbers of days", absent)
     if why := why_identifier(column, name):
         return Kind("label" if distinct == n else "out", why, absent)
     runs = whole and not absent and distinct > max(MANY_RUNS, n // 10) and n > 1.2 * distinct
@@ -140,12 +151,12 @@ def _kind(name: str, column: pd.Series) -> Kind:
         return Kind("number", why, absent, code=code)
     most = max(min(LONG, n // 5), 2)
     if distinct > most and not number:
-        return Kind("out", f"{distinct:,} levels, of most of which there are few records", absent)
+        return Kind("out", f"{distinct:,} levels, most with few records", absent)
     category = isinstance(values.dtype, pd.CategoricalDtype)
     try:
         held = values.cat.categories if category else np.sort(values.unique().astype(object))
     except TypeError:
-        return Kind("out", "it mixes text with numbers or others: make it one", absent)
+        return Kind("out", "it mixes text with other types: use one type", absent)
     levels = tuple(scalar(v) for v in held)
     if number:
         return Kind("codes", f"{distinct} different numbers: codes of categories", absent, levels)

@@ -203,7 +203,7 @@ def _typed(column: pd.Series, decimal: str, asked: bool) -> tuple[pd.Series, lis
             return column, [], ""
         there = column.isin(words).to_numpy()
         what = f"text (in {there.sum():,} rows, first row {there.argmax() + 1}), so it is text"
-        cure = "words for a missing value are named by na, the decimal mark by decimal"
+        cure = "give words for missing values in na, the decimal mark in decimal"
         return column, [], f"{what}; {cure}"
     lines, said = "\n".join(["", *numbers.index, ""]), ""
     whole = not re.search(f"[{decimal}eEfn]", lines)  # nor inf
@@ -283,11 +283,9 @@ def dialect_of(
         warnings.warn(more, stacklevel=1)
     usual = zip(Dialect._fields, found, Dialect(), strict=True)
     given = {"separator": separator, "decimal": decimal, "encoding": encoding}
-    told = [
-        f"{k} is {v!r}" for k, v, first in usual if k in given and given[k] is None and v != first
-    ]
+    told = [f"{k} {v!r}" for k, v, first in usual if k in given and given[k] is None and v != first]
     if told:
-        said = f"{str(file)!r} looks as if {', '.join(told)}, and was read so{SETTLED}"
+        said = f"{str(file)!r} is read with {', '.join(told)}{SETTLED}"
         warnings.warn(said, stacklevel=1)
     return found
 

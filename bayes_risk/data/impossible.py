@@ -103,7 +103,8 @@ class Impossible(Shown):
         if callable(self.rules):
             rules, words = _asked(self.rules, microdata, starts), []
         else:
-            rules = np.array([_coded(rule, r, microdata, starts) for r, rule in enumerate(listed)])
+            each = enumerate(listed)
+            rules = np.array([coded_rule(rule, r, microdata, starts) for r, rule in each])
             shown = [
                 {c: [*map(repr, v[:SHOWN]), "..."][: len(v)] for c, v in rule.items()}
                 for rule in listed
@@ -137,7 +138,7 @@ def _levels(value: Any) -> list[Hashable]:
     return [scalar(v) for v in value]
 
 
-def _coded(
+def coded_rule(
     rule: Mapping[Hashable, list[Hashable]], r: int, microdata: Microdata, starts: Ints
 ) -> Flags:
     """One rule as a box, shape (D,); None is the level of missing values."""
@@ -153,10 +154,9 @@ def _coded(
         for level in rule[variable.name]:
             if level not in codes:
                 raise InputError(
-                    f"{name} names {level!r}, which is not a level of column "
-                    f"{variable.name!r}; check "
-                    "its spelling. Levels that no record holds are declared by levels or a pandas "
-                    "category"
+                    f"{name} names {level!r}, which is not a level of column {variable.name!r}; "
+                    "check its spelling. Levels that no record holds are declared by levels or a "
+                    "pandas category"
                 )
             box[codes[level]] = True
     return box

@@ -87,7 +87,7 @@ CLOSENESS = _named(
     Measure("mean_probability_of_truth", "probability of the true value", "scale"),
     Measure("mean_region_size", "values in the 90 % region", "scale", higher_is="better"),
     Measure("mean_region_length", "length of the 90 % region", "scale", higher_is="better"),
-    Measure("share_truth_in_region", "90 % region holds the true value", "share"),
+    Measure("share_truth_in_region", "90 % region contains the true value", "share"),
 )
 FULL_TABLE = _named(
     ATTRIBUTE["mean_probability"],
@@ -107,14 +107,14 @@ PRIVACY_LOSS = _named(
     Measure("median_privacy_loss", "privacy loss, median"),
     Measure("max_even_odds_become", "even odds become, at most"),
     Measure("max_among_possible", "privacy loss among guesses that are possible, largest"),
-    Measure("with_guesses_ruled_out", "records of whom guesses are ruled out", "count"),
+    Measure("with_guesses_ruled_out", "records with guesses ruled out", "count"),
     _AUDITED,
     _UNRELIABLE,
 )
 MEMBERSHIP = _named(
     Measure("auc", "how often the release points to the member of a pair", "share"),
-    Measure("power_at_1_percent", "members found, taking 1 of 100 others for one", "share"),
-    Measure("power_at_5_percent", "members found, taking 5 of 100 others for one", "share"),
+    Measure("power_at_1_percent", "members found, at a false positive rate of 1 %", "share"),
+    Measure("power_at_5_percent", "members found, at a false positive rate of 5 %", "share"),
     Measure("median_log_bayes_factor", "log Bayes factor of a member, median"),
     Measure("max_log_bayes_factor", "log Bayes factor of a member, largest"),
     Measure("max_probability", "probability that a member is in the data, largest"),
@@ -160,7 +160,7 @@ UNIQUENESS = _named(
     Measure("unique_matches", "right matches among those alone in the file", "place"),
     Measure("expected_matches", "right matches among all records", "place"),
 )
-_AT_RISK = "of which a member is identified"
+_AT_RISK = "with an identified member"
 HOUSEHOLDS = _named(
     Measure("households", "households", "count"),
     Measure("persons", "persons in them", "count"),
@@ -230,21 +230,20 @@ _ORIGINAL, _RELEASE = "records of the original", "records of the release"
 _LOOKED_UP = "released records looked up"
 _ONE_FILE = "It is a property of one file and does not describe the other."
 _NO_INTRUDER = (
-    "It takes the release for the original and no intruder's knowledge into account: no probability"
-    " that anybody is identified."
+    "It treats the release as the original and ignores the intruder's knowledge: it is not a "
+    "probability that a person is identified."
 )
 _NOT_BAYES = (
     "It is not a probability that a value is disclosed: values easy to guess from the rest of the "
-    "data counts too, and an uncertain guess counts for nothing."
+    "data count too, and an uncertain guess counts for nothing."
 )
 _NOT_RISK = (
     "It mixes utility with risk: a release that keeps relations between key and target scores high "
     "without any record being at risk."
 )
 _NOT_NEAR = (
-    "It is not a probability: a record in a dense place has close neighbours by chance, and "
-    "one far "
-    "from all may still be disclosed by a single column."
+    "It is not a probability: a record in a dense place has close neighbours by chance, and one "
+    "far from all may still be disclosed by a single column."
 )
 _CONTEXT = {  # as its authors write it, and in words
     "uio": ("UiO", "records of the original whose key no other record there has"),

@@ -50,9 +50,16 @@ class ZeroRegion:
         return held(self.boxes, rows.reshape(-1, rows.shape[-1])).reshape(rows.shape[:-1])
 
     def holds_guesses(
-        self, profiles: npt.NDArray[Any], columns: npt.NDArray[np.integer], codes: npt.NDArray[Any]
+        self,
+        profiles: npt.NDArray[Any],
+        columns: npt.NDArray[np.integer],
+        codes: npt.NDArray[Any],
+        record: npt.NDArray[np.integer],
     ) -> Flags:
-        """Which guesses (G, U, q) for the columns of profiles (U, p) are impossible, (G, U)."""
+        """Which guesses (G, U, q) for the columns of profiles (U, p) are impossible, (G, U).
+
+        ``record`` (U,): rows of the targets, whose neighbours nothing here depends on.
+        """
         begin = self.starts[:-1]
         guesses = codes.astype(np.int64) + begin[columns]
         return guesses_held(self.boxes, profiles.astype(np.int64) + begin, columns, guesses)

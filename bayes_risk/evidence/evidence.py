@@ -53,7 +53,9 @@ class Evidence:
 
     def __post_init__(self) -> None:
         if not self.deviations.any():  # exact: one zero stands for all, as they would be large
-            object.__setattr__(self, "deviations", zeros(self.deviations.shape))
+            object.__setattr__(
+                self, "deviations", zeros(self.deviations.shape, self.deviations.dtype)
+            )
 
     @property
     def few_chains(self) -> bool:
@@ -103,7 +105,7 @@ class Evidence:
         )
 
 
-def zeros(shape: tuple[int, ...], dtype: Any = np.float32) -> npt.NDArray[Any]:
+def zeros(shape: tuple[int, ...], dtype: Any) -> npt.NDArray[Any]:
     """Zeros that take no room, and cannot be written to."""
     return np.broadcast_to(np.zeros((), dtype=dtype), shape)
 

@@ -130,8 +130,8 @@ class Learnt:
         error = f" +- {number(2 * self.gain_error)}" if self.gain_error else ""
         predicted, observed = (number(float(x[-1])) for x in (self.predicted, self.observed))
         return (
-            f"learnt from {self.runs} runs of the generator, in each of which the values of "
-            f"{number(100 * self.share)} % of the records were drawn ({self.examples:,} examples). "
+            f"learnt from {self.runs} runs of the generator, each with new values for "
+            f"{number(100 * self.share)} % of the records ({self.examples:,} examples). "
             f"In runs left out the log score exceeds the prior's by {number(self.gain)}{error}; at "
             f"the highest certainty the predicted probability is {predicted}, the observed share "
             f"{observed} (test against overconfidence: p = {number(self.p_value)}){self.remark}. "

@@ -89,7 +89,7 @@ class Modes:
             text = f"found {kept} modes that the release does not distinguish, and intervals "
             text += "span these"
         if not self.settled:
-            text = f"found {kept} modes, the best of them once: better ones may be left, and "
+            text = f"found {kept} modes, the best of them only once: better ones may remain, and "
             text += "intervals span these (to resolve: audit with the fit that made the release)"
         if len(others := self.elsewhere):
             text += f"; considered alone, data set {', '.join(map(str, others))} chooses another"
@@ -108,10 +108,9 @@ class Modes:
             title="Modes of the model",
             note=f"{begun(self.sentence())}.",
             caption=(
-                "Modes found by the chains that started from the release. Chosen by: data "
-                "sets that rule out "
-                "all other modes by themselves. Only more than 10 nats plus three standard errors "
-                "rule a mode out: its weight without the release, unknown, may make up for less."
+                "Modes found by the chains that started from the release. Chosen by: data sets "
+                "that exclude all other modes by themselves. A difference of 10 nats plus three "
+                "standard errors excludes a mode: its unknown weight may offset a smaller one."
             ),
             frame=frame,
             head="Mode",

@@ -55,6 +55,7 @@ class PriorWeights(NamedTuple):
     log_widths: Array | float = 0.0  # of cells that turn its density into probabilities
     # (B, G, U): how far batches of the first fit move it, where that is known; else by `from_base`
     moved: npt.NDArray[Any] | None = None
+    fit: Any = 0  # which of the fits of the evidence this is; or of each target, (U,)
 
 
 def prior_weights(prior: Prior, context: PriorContext) -> PriorWeights:
@@ -68,12 +69,15 @@ def prior_weights(prior: Prior, context: PriorContext) -> PriorWeights:
     array of G weights; or a function from the DataFrame of a target's guesses to weights.
     """
     if not isinstance(prior, MixedPrior):
-        raw = np.where(context.cases.guesses.counted, _raw(prior, context), -np.inf)
-        estimated = isinstance(prior, str) and prior == "predictive"
-        log_p = raw - log_sum(raw)
-        if not estimated:
+        log_p = _raw(prior, context)  # in place: arrays of this size are a join's peak
+        np.copyto(log_p, -np.inf, where=~context.cases.guesses.counted)
+        log_p -= log_sum(log_p)
+        if isinstance(prior, str) and prior == "uniform" and context.cases.guesses.counted.all():
+            log_p = np.broadcast_to(log_p[:, :1].copy(), log_p.shape)
+        if not isinstance(prior, str) or prior != "predictive":
             return PriorWeights(log_p)
-        return PriorWeights(log_p, np.ones(raw.shape), context.cases.guesses.log_widths)
+        ones = np.broadcast_to(1.0, log_p.shape)
+        return PriorWeights(log_p, ones, context.cases.guesses.log_widths)
     parts = [prior_weights(part, context) for part in prior.priors]
     logs = np.stack([part.log_p for part in parts])
     logs += np.log(np.array(prior.weights))[:, None, None]

@@ -191,7 +191,7 @@ def cases_of(
         profiles=profiles,
         record=record,
         columns=columns,
-        guesses=possible(guesses.of(data, profiles, columns), data, profiles, columns),
+        guesses=possible(guesses.of(data, profiles, columns), data, profiles, columns, record),
         known=known,
         weight=np.ones(len(record)) if weights is None else weights[record],
     )

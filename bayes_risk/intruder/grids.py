@@ -240,8 +240,8 @@ class Grid:
             fits = low <= high
         if not fits:
             raise InputError(
-                f"column {number.name!r} holds whole numbers, and the guesses, {self.in_words()}, "
-                "are none; give whole numbers"
+                f"column {number.name!r} holds whole numbers, but the guesses ({self.in_words()}) "
+                "are not whole; give whole numbers"
             )
         line = np.round(line) if number.whole else line
         if self.bounds is not None and number.missing is not None:
@@ -280,10 +280,16 @@ class Grid:
         elif self.additive is not None:
             where = f"within {self.additive:g} of the truth"
         elif self.predictive:
-            return f"{count} values at quantiles of what the model expects, one the truth"
+            return (
+                f"{count} values at quantiles of the model's prediction, one replaced by the truth"
+            )
         elif self.bounds is not None:
             where = f"from {self.bounds[0]:g} to {self.bounds[1]:g}"
-        stand_in = {"error": "", "add": " and the truth", "nearest": ", the nearest for the truth"}
+        stand_in = {
+            "error": "",
+            "add": " and the truth",
+            "nearest": ", the truth in place of the nearest",
+        }
         return f"{count} values {where}{stand_in[self.truth]}"
 
 

@@ -85,7 +85,7 @@ class GuessSet:
     @property
     def log_widths(self) -> Array:
         """Log volume of the cell around each guess, over all variables, shape (G, U)."""
-        none = np.zeros(self.codes.shape[:2])
+        none = np.broadcast_to(0.0, self.codes.shape[:2])
         return none if not self.lines else sum((self.log_width(q) for q in self.lines), none)
 
 
@@ -222,11 +222,13 @@ class Listed(Guesses):
         return f"{len(self.table)} listed guesses, the same for every target{added}"
 
 
-def possible(guesses: GuessSet, microdata: Microdata, profiles: Codes, columns: Ints) -> GuessSet:
-    """The same guesses, those that make an impossible record of profiles (U, p) not counted."""
+def possible(
+    guesses: GuessSet, microdata: Microdata, profiles: Codes, columns: Ints, record: Ints
+) -> GuessSet:
+    """The same guesses, not counted those that make impossible records of profiles (U, p)."""
     if microdata.impossible is None:
         return guesses
-    impossible = microdata.impossible.holds_guesses(profiles, columns, guesses.codes)
+    impossible = microdata.impossible.holds_guesses(profiles, columns, guesses.codes, record)
     return replace(guesses, counted=guesses.counted & ~impossible)
 
 

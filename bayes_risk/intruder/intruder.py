@@ -212,8 +212,8 @@ class Intruder(Shown):
             more = "" if self.kind != "all-but-two" else f" {self.largest} than anybody"
             parts.append(f"that the target has more{more}")
         known = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-        inferred = " Which synthetic records share a total the intruder infers."
-        tail = " Of the other values of a collapsed tail the intruder has a belief of their own."
+        inferred = " The intruder infers which synthetic records share a total."
+        tail = " The intruder has a separate belief about other values of a collapsed tail."
         said = inferred * (self.groups == "inferred") + tail * (self.others is not None)
         if not self.knows_target_in_file:
             said += f" {self._chance_in_words()}"

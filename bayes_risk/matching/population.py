@@ -19,7 +19,8 @@ from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import in_range, known_columns, positive, whole_number
 from bayes_risk.data.equality import coded
 from bayes_risk.data.microdata import require_columns
-from bayes_risk.data.variables import Variable, is_numeric
+from bayes_risk.data.record_weights import positive_numbers
+from bayes_risk.data.variables import Variable
 
 from . import loglinear
 from .input import check_discrete
@@ -129,25 +130,6 @@ class CellCounts:
         more -= np.bincount(cell, loglinear.independent_mean(rest, shares, self.cells), len(first))
         table = np.stack([np.bincount(cell, F, len(first)) + more for F in self.table])
         return CellCounts(levels=levels, cells=cells[first], table=table, others=(rest, some))
-
-
-def positive_numbers(df: pd.DataFrame, name: str, what: str, *, zero: bool = False) -> Array:
-    """Return a column as finite numbers above 0, or at least 0."""
-    if not is_numeric(df[name].dtype):
-        raise InputError(
-            f"column {name!r} ({df[name].dtype}) of {what} does not hold numbers; convert it "
-            f"(pandas.to_numeric)"
-        )
-    values = df[name].to_numpy(dtype=np.float64, na_value=np.nan)
-    below = values < 0 if zero else values <= 0
-    least = "negative" if zero else "0 or negative"
-    for wrong, which in ((~np.isfinite(values), "missing or infinite"), (below, least)):
-        if wrong.any():
-            raise InputError(
-                f"column {name!r} of {what} is {which} in {wrong.sum():,} of {len(values):,} rows; "
-                f"correct them, or drop those rows"
-            )
-    return values
 
 
 def fitted_counts(

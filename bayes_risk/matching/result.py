@@ -171,11 +171,11 @@ class Matching(MatchingSetting):
         }
         otherwise = "gives up"
         if self.population != "in the file":
-            otherwise = "takes the target to be outside the file"
+            otherwise = "assumes that the target is outside the file"
         elif self.fallback:
             otherwise = "chooses among all who share the unsynthesised keys"
         return {
-            "Keys held by the matching intruder": "; ".join(
+            "Keys known to the matching intruder": "; ".join(
                 f"{what}: {', '.join(names)}" for what, names in held.items() if names
             ),
             "Who is in the file: the intruder": self.presence(),

@@ -129,9 +129,8 @@ def _numbers(name: str, tables: Tables) -> list[Array]:
         if np.isinf(values).any():
             raise InputError(
                 f"key {name!r} of {where} has infinite values in {np.isinf(values).sum():,} of "
-                f"{len(values):,} records, which lie within no radius; correct them, or cut "
-                f"the key "
-                "into categories (pandas.cut) and leave it out of radius"
+                f"{len(values):,} records, which lie within no radius; correct them, or cut the "
+                "key into categories (pandas.cut) and leave it out of radius"
             )
     return found
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .mixture.dpmpm import DPMPM as DPMPM
     from .mixture.mixture import Mixture as Mixture
     from .mixture.poisson_mixture import PoissonMixture as PoissonMixture
+    from .nested.nested import NestedDPMPM as NestedDPMPM
     from .pmm.pmm import PMM as PMM
     from .pymc.pymc_model import PyMCModel as PyMCModel
     from .regression.regression import Regression as Regression
@@ -35,6 +36,7 @@ BUILT_IN = {  # for a checkout that is not installed
     "Forest": "bayes_risk.models.trees.forest:Forest",
     "Marginals": "bayes_risk.models.marginals:Marginals",
     "Mixture": "bayes_risk.models.mixture.mixture:Mixture",
+    "NestedDPMPM": "bayes_risk.models.nested.nested:NestedDPMPM",
     "PMM": "bayes_risk.models.pmm.pmm:PMM",
     "PoissonMixture": "bayes_risk.models.mixture.poisson_mixture:PoissonMixture",
     "PyMCModel": "bayes_risk.models.pymc.pymc_model:PyMCModel",

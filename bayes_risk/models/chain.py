@@ -28,6 +28,7 @@ from bayes_risk._core.matching import distinct_rows
 from bayes_risk._core.progress import Asked, Progress, shows_progress
 from bayes_risk._core.validate import is_sequence, known_columns
 from bayes_risk.data.microdata import Codes, Microdata, checked_table
+from bayes_risk.data.record_weights import survey_weights
 from bayes_risk.data.variables import Number, Variable
 from bayes_risk.evidence.by_column import factors_of
 from bayes_risk.evidence.contract import Capabilities, Offer, Targets, drawn_as, offers, rows_kept
@@ -144,7 +145,7 @@ class Chain(Declaration):
             Columns that the table lacks; what a part refuses, with the number of the part; a
             column that parts read differently; parts that draw parameters in no common way.
         """
-        checked_table(df)
+        df, weights = survey_weights(checked_table(df), weights)
         made = known_columns("parts", self.synthesizes(list(df.columns)), list(df.columns))
         seen, fits = [c for c in df.columns if c not in made], list[Any]()
         how: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains}

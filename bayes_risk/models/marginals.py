@@ -8,13 +8,15 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
+from scipy.special import gammaln
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import positive
 from bayes_risk.data.microdata import Codes, Microdata
-from bayes_risk.data.record_weights import no_weights
+from bayes_risk.data.record_weights import checked_weights, survey_weights, weights_in_words
 from bayes_risk.evidence.contract import (
     Capabilities,
     Offer,
@@ -66,7 +68,7 @@ class Marginals(Declaration):
         self,
         df: pd.DataFrame | Microdata,
         *,
-        weights: None = None,
+        weights: Any = None,
         missing: str = "error",
         levels: Mapping[str, Iterable[Hashable]] | None = None,
         releases: Sequence[pd.DataFrame] = (),
@@ -80,12 +82,12 @@ class Marginals(Declaration):
         df : DataFrame or Microdata
             The confidential table; see `Microdata.from_frame` for ``missing``, ``levels`` and
             ``releases``, and for what it refuses.
-        weights : None
-            A baseline takes no record weights.
+        weights
+            As in `DPMPM.fit`: what each record adds to the count of its levels.
         sample, random_seed
             Accepted for uniformity; nothing is sampled.
         """
-        no_weights(weights, "Marginals", "it is a baseline, in which all records count in full")
+        df, weights = survey_weights(df, weights)
         df = of_columns(df, self.columns)
         if not isinstance(df, Microdata):
             df = Microdata.from_frame(df, levels=levels, releases=releases, missing=missing)
@@ -94,23 +96,27 @@ class Marginals(Declaration):
                 f"columns {df.numbers} are numbers, and Marginals models categories; cut them into "
                 "classes (pandas.cut), or use CART"
             )
-        return MarginalsFit(model=self, microdata=df)
+        return MarginalsFit(model=self, microdata=df, weights=checked_weights(weights, df.index))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MarginalsFit(Synthesis):
-    """A table, and how its levels are counted; ``seen`` (n,): records that are known (all)."""
+    """A table, and how its levels are counted; ``seen`` (n,): records that are known (all).
+
+    ``weights`` (n,): what each record counts; None: 1.
+    """
 
     model: Marginals
     microdata: Microdata
     seen: Flags | None = None
-    weights: ClassVar[None] = None
+    weights: Array | None = None
     n_draws: ClassVar[int] = 0
     parameters: ClassVar[tuple[str, ...]] = ("independent", "shared")
     diagnostics: ClassVar[Mapping[str, Any]] = {}
 
     def mechanism(self, release: EncodedRelease) -> str:
-        return f"each column by itself, from its frequencies; {drawn_in_words(self, release)}"
+        said = f"each column by itself, from its frequencies{weights_in_words(self.weights)}"
+        return f"{said}; {drawn_in_words(self, release)}"
 
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
         """Exact evidence; who does not know all others is answered for one draw of parameters."""
@@ -138,8 +144,10 @@ class MarginalsFit(Synthesis):
     ) -> Simulated:
         """log p(Z | y*, A) = sum_j log B(a_j + z_j) - log B(a_j), a_j the prior and what is known.
 
-        A guess adds 1 to the count a of its level alone: up to a constant log (a + z) / a.
+        A guess adds its weight w to the count a of its level alone: up to a constant
+        log B(a + w + z) / B(a + w) - log B(a + z) / B(a), which is log (a + z) / a for w = 1.
         """
+        w = targets.weight
 
         def factor(q: int, j: int) -> Array:
             guess, a = self._without(targets, q, j)
@@ -148,7 +156,12 @@ class MarginalsFit(Synthesis):
                 release.codes[:, release.rows, j].astype(np.int64),
             )
             z = [np.bincount(Z[list(sets)].ravel(), minlength=d) for sets in release.by_draw]
-            return np.asarray(np.log1p(np.stack(z)[:, guess] / a), dtype=np.float64)  # (m, G, U)
+            shown = np.stack(z)[:, guess]  # shape (m, G, U)
+            if self.weights is None:
+                return np.asarray(np.log1p(shown / a), dtype=np.float64)
+            return np.asarray(
+                gammaln(a + w + shown) - gammaln(a + shown) - gammaln(a + w) + gammaln(a)
+            )
 
         return Simulated.product(factor(q, int(j)) for q, j in enumerate(targets.columns))
 
@@ -160,13 +173,15 @@ class MarginalsFit(Synthesis):
     def _without(self, targets: Targets, q: int, j: int) -> tuple[Ints, Array]:
         """Guesses of a column and the count of their levels, the target left out, (G, U)."""
         guess, own = targets.guesses.codes[..., q].astype(np.int64), targets.profiles[:, j]
-        known = self._known(j)[guess] - (targets.fitted & (guess == own))  # whole: no digit is lost
+        mine = targets.fitted & (guess == own)  # counts are whole, or of 2^-30: no digit is lost
+        known = self._known(j)[guess] - (mine if self.weights is None else mine * targets.weight)
         return guess, known + self.model.level_prior
 
-    def _known(self, j: int) -> Ints:
+    def _known(self, j: int) -> npt.NDArray[Any]:
         """Known records of each level of a column, (d,)."""
         codes = self.microdata.codes[slice(None) if self.seen is None else self.seen, j]
-        return np.bincount(codes.astype(np.int64), minlength=int(self.microdata.n_levels[j]))
+        d = int(self.microdata.n_levels[j])
+        return np.bincount(codes.astype(np.int64), weights=self.weights, minlength=d)
 
     @property
     def _modelled(self) -> Sequence[str]:

@@ -125,7 +125,7 @@ class Links(Result):
         return replace(self, m=m, tests=tests)
 
     def worst(self) -> dict[str, Link]:
-        """Of each kind the test with most persons for sure, of those beyond chance if any are."""
+        """For each kind the test with most persons for sure, of those beyond chance if any are."""
         found: dict[str, Link] = {}
         for one in sorted(self.tests, key=lambda t: (not t.seen, -t.low)):
             found.setdefault(one.test, one)

@@ -113,9 +113,8 @@ def found_files(source: Any) -> tuple[list[Path], SynthesisInfo | None]:
     info = read_info(path)  # of ``<name>.csv``, or ``<name>_1.csv`` to ``<name>_m.csv``
     if info.m is None or info.filetype is None:
         raise InputError(
-            f"{path.name} does not state how many files of which type there are; give a "
-            f"list of the "
-            "data files"
+            f"{path.name} does not state how many files of which type there are; give a list of "
+            "the data files"
         )
     if info.filetype not in WRITTEN:
         raise InputError(

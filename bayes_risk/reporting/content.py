@@ -109,7 +109,7 @@ def page(
             *([("Records replaced", replaced)] if replaced else []),
         ],
         origin=origin,
-        doubts=caveats and TextTable(DOUBTS, ("Of what", "Why", "What would help"), caveats),
+        doubts=caveats and TextTable(DOUBTS, ("Result", "Why", "What would help"), caveats),
         assumed=_assumed(attribute),
         sections=sections,
         diagnostics=_diagnostics(diagnostics, attribute),

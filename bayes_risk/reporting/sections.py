@@ -70,9 +70,9 @@ _NO_METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 
 
 JUDGED = (
-    "Each candidate by its utility and by the largest number over what is allowed, two standard "
-    "errors. Above the dashed line a threshold is passed. Values disclosed with certainty, of "
-    "which none is allowed, stand beside the names."
+    "Utility and largest risk of each candidate, the risk as a multiple of its threshold, with two "
+    "standard errors. Above the dashed line a threshold is exceeded. Beside the names: numbers of "
+    "values disclosed with certainty; none is allowed."
 )
 
 
@@ -282,7 +282,7 @@ def _attribute(risk: AttributeRisk) -> list[Drawing]:
         caption = (
             "Examples of runs that were left out, by certainty: share for which the likeliest "
             "guess was drawn, with 95 % intervals, against its probability. Below the dashed line "
-            "the intruder is too sure."
+            "the intruder is overconfident."
         )
         drawings.append(Drawing("calibration", plots.plot_held_out, caption, after="calibration"))
     more = f" Of {len(names)} numbers the {CURVES} to which the release brings closest are drawn."
@@ -290,8 +290,7 @@ def _attribute(risk: AttributeRisk) -> list[Drawing]:
         caption = (
             f"{name}: expected distance from the true value, in units of the distance "
             f"without the release. Left of the dashed line the release brings the intruder "
-            f"closer; to its "
-            "right it misleads." + more * (place == 1 and len(names) > CURVES)
+            "closer; to its right it misleads." + more * (place == 1 and len(names) > CURVES)
         )
         plot = partial(plots.plot_closeness, variable=name, relative=True)
         drawings.append(Drawing(f"closeness-{place}", plot, caption))

@@ -172,7 +172,7 @@ def print_sweep(result: Any, notes: Sequence[str], *, console: Console) -> None:
     console.print(printed(found.base_sentence()))
     console.print(on_screen(found.screen(), console.width, first=20))
     _ends(found.worst_sentence(), found, "summary.csv", console)
-    trust = [f"Trust: {words}" for words in convergence(result.diagnostics)]
+    trust = [f"Reliability: {words}" for words in convergence(result.diagnostics)]
     _end(result, notes, console, *trust)
 
 
@@ -290,7 +290,7 @@ def _trust(result: Any) -> str:
     said += convergence(of_the_audit(risk, result.diagnostics))
     if result.identification is not None:
         said += result.identification.counting(alone=not said)
-    return f"Trust: {'; '.join(said)}"
+    return f"Reliability: {'; '.join(said)}"
 
 
 def convergence(found: Mapping[str, Any]) -> list[str]:

@@ -84,8 +84,11 @@ class Aligned(NamedTuple):
     def _taken(self, values: Any, t: int) -> Any:
         """Values (..., G, U) of an evidence for the joint guesses; 0 where one is not counted."""
         place, cases = self.place[t], self.cases[t]
+        (G, U), counted = place.shape, self.targets.guesses.counted
+        if values.shape[-2:] == (G, U) and counted.all() and (cases == np.arange(U)).all():
+            if (place == np.arange(G)[:, None]).all():  # all of them, as they are
+                return values
         out = np.empty((*values.shape[:-2], *place.shape), dtype=values.dtype)
-        counted = self.targets.guesses.counted
         for lead in np.ndindex(values.shape[:-2]):
             for g, row in enumerate(place):  # of all at once there would be a copy
                 out[lead][g] = np.where(counted[g], values[lead][row, cases], 0)
@@ -98,7 +101,8 @@ class Aligned(NamedTuple):
         moved = [(t, one) for k, (t, one) in enumerate(order) if not k or one.deviations.any()]
         with_error = [one.deviations.shape[1] for _, one in moved if one.deviations.any()]
         B = min(with_error, default=2)
-        deviations = zeros((len(founds[-1].deviations), B, *self.place[-1].shape))
+        shape = (len(founds[-1].deviations), B, *self.place[-1].shape)
+        deviations = zeros(shape, founds[-1].deviations.dtype)
         if with_error:
             deviations = self._stacked([(t, in_batches(one.deviations, B)) for t, one in moved])
         return Evidence(
@@ -131,11 +135,12 @@ def modes_of(founds: Sequence[Evidence]) -> list[tuple[Evidence, ...]]:
 
 
 def of_fits(founds: Sequence[Evidence], at: Sequence[Ints]) -> dict[str, Any]:
-    """What the evidence of several fits is beside its numbers; ``at``: of each, its cases."""
+    """What the evidence of several fits is beside its numbers; ``at``: of each, its cases or -1."""
     learnt = [one.learnt for one in founds if one.learnt is not None]
+    pairs = [*zip(founds, at, strict=True)]
     return {
-        "khat": np.max([one.khat[u] for one, u in zip(founds, at, strict=True)], axis=0),
-        "ess": np.min([one.ess[u] for one, u in zip(founds, at, strict=True)], axis=0),
+        "khat": np.max([np.where(u < 0, 0.0, one.khat[u]) for one, u in pairs], axis=0),
+        "ess": np.min([np.where(u < 0, np.inf, one.ess[u]) for one, u in pairs], axis=0),
         "learnt": learnt[-1] if learnt else None,
         "imputed": any(one.few_chains for one in founds),
     }
@@ -227,25 +232,38 @@ def aligned(each: list[AttributeEvidence], *, same_table: bool) -> Aligned:
 
 
 def in_common(
-    each: list[AttributeEvidence], *, same_table: bool
+    each: list[AttributeEvidence], *, same_table: bool, wave: int | None = None
 ) -> tuple[list[str], pd.Index, list[Ints], int]:
-    """Guessed columns, labels in all, their case in each evidence, and how many are not in all."""
+    """Guessed columns, labels in all, their case in each evidence, and how many are not in all.
+
+    With ``wave`` the labels are those in the evidence of that number, whose case is -1 where a
+    table lacks them; who is in a table and was not audited there is left out.
+    """
     names = [_checked(each, t, same_table) for t in range(len(each))][-1]
-    common = each[-1].index
-    for one in each[:-1]:
-        common = common[common.isin(one.index)]
-    if not len(common):
+    common = each[-1 if wave is None else wave].index
+    for one in each:
+        there = common.isin(one.index)
+        common = common[there if wave is None else there | ~common.isin(one.microdata.index)]
+    alone = wave is not None and not any(
+        common.isin(one.index).any() for t, one in enumerate(each) if t != wave
+    )
+    if not len(common) or alone:
         raise InputError(
             "evidence has no record label in common; give all tables the same index (in a study "
             "[data] index), and all audits the same targets"
         )
     every = reduce(lambda one, other: one.union(other, sort=False), (e.index for e in each))
-    rows = [one.case[one.index.get_indexer(common)] for one in each]
+    places = [one.index.get_indexer(common) for one in each]
+    rows = [np.where(row < 0, -1, one.case[row]) for one, row in zip(each, places, strict=True)]
     return names, common, rows, len(every) - len(common)
 
 
 def _targets(last: AttributeEvidence, cases: Ints, guessed: Ints, counted: Flags) -> Targets:
-    """The last's targets, with the guesses that are in all."""
+    """The last's targets, with the guesses that are in all; where these are all, no copy."""
+    own = last.cases.guesses
+    if counted.shape == own.counted.shape and (cases == np.arange(len(cases))).all():
+        if len(cases) == len(last.cases) and (counted == own.counted).all():
+            return last.cases
     targets = last.cases.only(cases)
     old = targets.guesses
     number = np.full(len(old.codes), -1)

@@ -577,6 +577,7 @@ def placed_guesses(runner: EvidenceRunner, cases: Targets) -> Targets:
     data = runner.release.microdata
     while (refine := cases.guesses.refine) is not None:
         log_density = stage("guesses", partial(runner.expected, cases))
-        guesses = possible(refine(log_density), data, cases.profiles, cases.columns)
+        of = cases.profiles, cases.columns, cases.record
+        guesses = possible(refine(log_density), data, *of)
         cases = replace(cases, guesses=guesses)
     return cases

@@ -57,7 +57,9 @@ def join(
         sum to 1. ``"panel"``: as those of the other records that the intruder knows in both tables,
         by label; their changes are counted, with a prior of one record for each old value, spread
         evenly over new values. Several columns change each by itself. Then ``same_table`` has no
-        effect, the prior is that of the first wave, and its model's ``"predictive"``.
+        effect, the prior is that of the first wave, and its model's ``"predictive"``. Where a table
+        lacks a record of the wave judged, which the intruder is assumed to know, every value is
+        possible and no evidence is added; its prior is that of the first wave that has it.
     wave : int, optional
         With ``transition``: the wave, from 1, whose values are judged given all releases. The
         default is the last.

@@ -13,7 +13,7 @@ from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.batches import chains_disagree, standard_error
 from bayes_risk._core.errors import InputError, UnreliableWeightsWarning
 from bayes_risk._core.logspace import log_sum
-from bayes_risk.evidence.evidence import Evidence
+from bayes_risk.evidence.evidence import Evidence, zeros
 from bayes_risk.evidence.leave_one_out import Ratio
 from bayes_risk.evidence.prior_weights import PriorWeights
 from bayes_risk.intruder.guesses import GuessSet
@@ -117,26 +117,26 @@ def weigh(
     found: Evidence, prior: PriorWeights, truth: Ints, log_rest: Array, disclosed: Flags
 ) -> PosteriorWeights:
     """Bayes' rule, and the linearised Monte Carlo error of the truth's probability."""
-    log_evidence = found.log_evidence.sum(axis=0)
-    log_p = prior.log_p + log_evidence
+    log_p = found.log_evidence.sum(axis=0)
+    log_p += prior.log_p  # in place: arrays of this size are a join's peak
     log_p[np.isneginf(prior.log_p)] = -np.inf
     known = np.flatnonzero(disclosed)
     log_p[:, known] = -np.inf
     log_p[truth[known], known] = 0.0
     refuted = ~(log_p > -np.inf).any(axis=0)
-    if refuted.any() and (log_evidence[:, refuted] > -np.inf).any(axis=0).all():
+    possible = found.log_evidence[:, :, refuted].sum(axis=0) > -np.inf
+    if refuted.any() and possible.any(axis=0).all():
         raise InputError(
             f"for {int(refuted.sum())} of {log_p.shape[1]} distinct targets the release rules out "
             "every guess that the prior allows; give a prior with some mass on every guess: "
             'MixedPrior([(0.99, prior), (0.01, "uniform")])'
         )
     check_possible(log_p)
-    del log_evidence  # arrays of this size are a join's peak
     log_p -= log_sum(log_p)
     log_truth = at_truth(log_p, truth)
     p_truth = np.exp(log_truth)
     # d log(odds of truth) = - sum_g p_g dE_g / (1 - p_truth);  dp = p_truth (0 - sum_g p_g dE_g)
-    by_evidence: Array = np.zeros((*found.deviations.shape[:2], len(truth)))
+    by_evidence: Array = zeros((*found.deviations.shape[:2], len(truth)), float)
     if found.deviations.any():
         by_evidence = np.einsum("fbgu,gu->fbu", found.deviations, np.exp(log_p))  # 0 at the truth
     shift, change = _moved(found, by_evidence, log_p, prior, truth)
@@ -176,11 +176,11 @@ def _moved(
     moved = moved_prior(found, prior)
     with np.errstate(divide="ignore", invalid="ignore"):
         if moved is not None:
-            own = at_truth(moved, truth)
-            shift[0] += own - np.einsum("bgu,gu->bu", moved, np.exp(log_p))
+            own, at = at_truth(moved, truth), (prior.fit, slice(None), np.arange(len(truth)))
+            shift[at] += (own - np.einsum("bgu,gu->bu", moved, np.exp(log_p))).T
         change = shift / -np.expm1(log_truth)
         if moved is not None:
-            change[0] -= own / -np.expm1(at_truth(prior.log_p, truth))
+            change[at] -= (own / -np.expm1(at_truth(prior.log_p, truth))).T
     return shift, change
 
 

@@ -6,11 +6,13 @@ Given the tables, releases of waves are independent, and the values of a record 
 
 Forward-backward sums over all paths through the guesses of each wave. With ``v_t`` the sum over
 paths without the releases, ``p(Z|y_t,A)`` is the ratio of both, and ``v_t`` the prior at wave t.
+A wave that lacks a record is summed over all values: its steps are multiplied, and add nothing.
 Errors to first order: a log sum moves by the mean of what its terms move, under their shares.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,6 +64,11 @@ class Change(NamedTuple):
     weight: npt.NDArray[Any]
     total: npt.NDArray[Any]
     counted: bool
+
+    def then(self, other: "Change") -> "Change":
+        """Over two steps of a record that is not in the wave between, nor among its changes."""
+        first, second = (one.weight / one.total[:, None] for one in (self, other))
+        return Change(first @ second, np.ones(len(first)), False)
 
     def log_p(self, old: Ints, new: Ints, own: tuple[Ints, Ints, Flags]) -> Array:
         """Of guesses (G, U) and (G', U), shape (G', G, U); ``own``: true values, whether seen."""
@@ -215,18 +222,17 @@ class WaveChain(NamedTuple):
     each: list[AttributeEvidence]
     labels: pd.Index
     case: Ints  # (n,): the joint case of each record
-    cases: list[Ints]  # of each wave, (U,): its case for each joint case
+    cases: list[Ints]  # of each wave, (U,): its case for each joint case; -1: not in it
     columns: list[list[int]]  # of each wave: its guessed columns, in the order of the last's
     steps: list[list[Change]]
     words: str  # how values change
-    gone: int  # records that not all have
+    gone: int  # records that are left out
     wave: int  # whose values are judged, counted from 0
 
     def added(self, which: Sequence[int]) -> "WaveEvidence":
         """The evidence of some of the waves' releases."""
         one, u, chosen = self.each[self.wave], self.cases[self.wave], [self.each[t] for t in which]
-        lost = "; paths run through the guesses of each wave"
-        lost += f"; {self.gone:,} records that are not in all waves are left out" * bool(self.gone)
+        lost = "; paths run through the guesses of each wave" + self._missing()
         how = f"added along a Markov chain over {len(self.each)} waves"
         own = {
             "index": self.labels,
@@ -243,6 +249,16 @@ class WaveChain(NamedTuple):
         kept = {of.name: getattr(one, of.name) for of in fields(AttributeEvidence)}
         return WaveEvidence(**kept | own)
 
+    def _missing(self) -> str:
+        """Words for the records of which some wave has nothing."""
+        said, counts = "", [int((cases < 0)[self.case].sum()) for cases in self.cases]
+        if any(counts):
+            each = [f"{k:,} are not in wave {t}" for t, k in enumerate(counts, start=1) if k]
+            said = f", and through every value where a record is in no wave; of {len(self.case):,} "
+            said += f"records {', '.join(each)}"
+        left = f"records that are not in wave {self.wave + 1}, or not audited in each that has them"
+        return said + f"; {self.gone:,} {left}, are left out" * bool(self.gone)
+
     def wave_of(self, t: int, found: Evidence | None, B: int, block: slice) -> Wave:
         """Some cases of a wave; ``found``: its release was seen; B: batches, 0 without an error."""
         one, u = self.each[t], self.cases[t][block]
@@ -257,18 +273,19 @@ class WaveChain(NamedTuple):
             codes, at_truth(codes, guesses.truth[u]), one.cases.fitted[u], log_w, log_p, moved
         )
 
-    def step(self, s: int, old: Wave, new: Wave) -> Array:
-        """log P of the guesses of a wave given those of the wave before, shape (G', G, U)."""
+    def step(self, s: int, r: int, old: Wave, new: Wave) -> Array:
+        """log P of the guesses of wave r given those of wave s before it, shape (G', G, U)."""
         seen = old.seen & new.seen
-        own = zip(old.codes, new.codes, old.own, new.own, self.steps[s], strict=True)
+        steps = [reduce(Change.then, of) for of in zip(*self.steps[s:r], strict=True)]
+        own = zip(old.codes, new.codes, old.own, new.own, steps, strict=True)
         parts = [step.log_p(a, b, (true, truth, seen)) for a, b, true, truth, step in own]
         return np.asarray(np.sum(parts, axis=0))
 
+    @staticmethod
     def around(
-        self, log_w: list[Array], moved: list[list[Any]], steps: list[Array]
+        t: int, log_w: list[Array], moved: list[list[Any]], steps: list[Array]
     ) -> tuple[Array, list[Any]]:
-        """Log sum over all paths through each value at the wave judged, and how fits move it."""
-        t = self.wave
+        """Log sum over all paths through each value at wave t, and how fits move it."""
         before, moves = message(log_w[:t], moved[:t], steps[:t])
         back = [step.swapaxes(0, 1) for step in steps[t:][::-1]]
         after, others = message(log_w[:t:-1], moved[:t:-1], back)
@@ -283,16 +300,8 @@ class WaveEvidence(AttributeEvidence):
     which: tuple[int, ...]  # waves whose releases were seen
 
     def _risk(self, prior: priors.Prior, mcse: Array) -> AttributeRisk:
-        chain, first, u = self.chain, self.chain.each[0], self.chain.cases[0]
-        founds = [chain.each[t].found for t in self.which]
-        base = None if first.base is None else first.base[:, u]
-        start = prior_weights(prior, PriorContext(first.microdata, first.cases.only(u), None, base))
-        if start.from_base is not None and first.found.base is not None:
-            own = first.found.deviations[:1, ..., u]
-            fit = replace(
-                first.found, base=first.found.base[:, u], deviations=own, joined=first.found.of_base
-            )
-            start = start._replace(moved=moved_prior(fit, start) if own.any() else None)
+        founds = [self.chain.each[t].found for t in self.which]
+        start = {int(t): self._start(prior, t) for t in np.unique(self._first)}
         modes = modes_of(founds)
         shapes = [
             one.deviations.shape for of in (founds, *modes) for one in of if one.deviations.any()
@@ -308,69 +317,105 @@ class WaveEvidence(AttributeEvidence):
         )
         return AttributeEvidence._under(of_prior, prior, weights, found.mcse())
 
+    @property
+    def _first(self) -> Ints:
+        """The first wave that has each case, (U,), in ascending order."""
+        return np.asarray(np.argmax(np.stack(self.chain.cases) >= 0, axis=0))
+
+    def _start(self, prior: priors.Prior, t: int) -> PriorWeights:
+        """Prior of the cases that wave t is the first to have."""
+        one, u = self.chain.each[t], self.chain.cases[t][self._first == t]
+        base = None if one.base is None else one.base[:, u]
+        start = prior_weights(prior, PriorContext(one.microdata, one.cases.only(u), None, base))
+        if start.from_base is not None and one.found.base is not None:
+            own = one.found.deviations[:1, ..., u]
+            fit = replace(
+                one.found, base=one.found.base[:, u], deviations=own, joined=one.found.of_base
+            )
+            start = start._replace(moved=moved_prior(fit, start) if own.any() else None)
+        return start
+
     def _summed(
-        self, start: PriorWeights, founds: Sequence[Evidence], B: int
+        self, start: Mapping[int, PriorWeights], founds: Sequence[Evidence], B: int
     ) -> tuple[PriorWeights, Evidence, float]:
         """Prior at the wave judged, evidence there, and which share of changes is left out."""
         chain, found = self.chain, dict(zip(self.which, founds, strict=True))
         moved = {t: one.deviations.shape for t, one in found.items() if one.deviations.any()}
+        drifts = {t for t, one in start.items() if one.moved is not None}
+        fits = [moved[t][0] if t in moved else int(t in drifts) for t in range(len(chain.each))]
         G = max(len(one.cases.guesses.codes) for one in chain.each)
         size = max(ROOM // (G * (G + B * sum(shape[0] for shape in moved.values()))), 1)
-        U = len(self.cases)
-        blocks = [slice(u, u + size) for u in range(0, U, size)]
-        parts = ((b, self._block(start, found, moved, B, b)) for b in blocks)
+        U, there = len(self.cases), np.stack(chain.cases) >= 0
+        cuts = np.flatnonzero((there[:, 1:] != there[:, :-1]).any(axis=0)) + 1  # in other waves
+        ends = [*zip([0, *cuts], [*cuts, U], strict=True)]
+        blocks = [slice(u, min(u + size, b)) for a, b in ends for u in range(a, b, size)]
+        parts = ((b, self._block(start, found, (moved, fits), B, b)) for b in blocks)
         log_v, log_ratio, deviations, of_prior, kept = filled(parts, U)
         evidence = relative_to_truth(
             self.cases,
             log_evidence=log_ratio[None],
-            deviations=deviations if len(deviations) else zeros((1, *deviations.shape[1:])),
+            deviations=deviations
+            if len(deviations)
+            else zeros((1, *deviations.shape[1:]), deviations.dtype),
             **of_fits(founds, [chain.cases[t] for t in self.which]),
             joined=1,
         )
         if any(one.base is not None for one in founds):  # of chains, whose errors are compared
             evidence = replace(evidence, base=log_v)
-        weights = PriorWeights(log_v, moved=of_prior if len(of_prior) else None)
+        weights = PriorWeights(log_v)
+        if len(of_prior):
+            rows = np.append(0, np.cumsum(fits))[self._first]
+            weights = weights._replace(moved=of_prior, fit=np.minimum(rows, sum(fits) - 1))
         share = np.bincount(self.case, minlength=U) / len(self.case)
         return weights, evidence, 1.0 - float(kept @ share)
 
-    def _block(
-        self, start: PriorWeights, found: Any, moved: Any, B: int, block: slice
-    ) -> list[Array]:
-        """Of some cases: log v, log p(Z|y) (G, U), how fits move both, paths that are kept (U,)."""
-        chain, T = self.chain, len(self.chain.each)
-        waves = [chain.wave_of(t, found.get(t), B * (t in moved), block) for t in range(T)]
+    def _block(self, starts: Any, found: Any, errors: Any, B: int, block: slice) -> list[Any]:
+        """Of some cases in the same waves: log v, log p(Z|y), (G, U), their moves, paths kept."""
+        (moved, fits), chain = errors, self.chain
+        there = [t for t, cases in enumerate(chain.cases) if cases[block.start] >= 0]
+        at, t0 = there.index(chain.wave), there[0]
+        waves = [chain.wave_of(t, found.get(t), B * (t in moved), block) for t in there]
         pairs = [*zip(waves, waves[1:], strict=False)]
-        steps = [chain.step(s, *pair) for s, pair in enumerate(pairs)]
-        log_v = [start.log_p[:, block], *(wave.log_w for wave in waves[1:])]
+        gaps = zip(there, there[1:], strict=False)
+        steps = [chain.step(*gap, *pair) for gap, pair in zip(gaps, pairs, strict=True)]
+        start, ahead = starts[t0], int((self._first < t0).sum())
+        own = slice(block.start - ahead, block.stop - ahead)
+        log_v = [start.log_p[:, own], *(wave.log_w for wave in waves[1:])]
         log_q = [log_w + wave.log_p for log_w, wave in zip(log_v, waves, strict=True)]
         moves = [wave.moved for wave in waves]
         drift = []
-        if (
-            start.moved is not None
-        ):  # the base fit of the first wave moves its evidence and the prior
-            drift = [in_batches(start.moved[None, ..., block], B)]
+        if start.moved is not None:  # the base fit of the first wave moves evidence and prior
+            drift = [in_batches(start.moved[None, ..., own], B)]
             whole = moves[0][0].astype(float) if moves[0] else np.zeros(drift[0].shape)
             whole[:1] += drift[0]
             moves[0] = [whole]
-        total, by_fit = chain.around(log_q, moves, steps)
-        before, of_prior = chain.around(log_v, [drift, *[[]] * (T - 1)], steps)
+        total, by_fit = chain.around(at, log_q, moves, steps)
+        before, of_prior = chain.around(at, log_v, [drift, *[[]] * len(pairs)], steps)
         ratio = np.where(before > -np.inf, change(total, before), 0.0)
         before = before - log_sum(before)
-        deviations = np.concatenate([*by_fit, np.zeros((0, B, *ratio.shape))])
-        prior_moved = of_prior[0] if of_prior else np.zeros((0, B, *ratio.shape))
+        with_error = (t for t, of in zip(there, moves, strict=True) if of)
+        of_wave = dict(zip(with_error, by_fit, strict=True))
+        deviations = np.zeros((sum(fits), B, *ratio.shape))
+        for t, one in of_wave.items():
+            deviations[sum(fits[:t]) :][: len(one)] = one
+        drifts = any(one.moved is not None for one in starts.values())
+        prior_moved = of_prior[0] if of_prior else np.zeros((int(drifts), B, *ratio.shape))
         centre = np.einsum("fbgu,gu->fbu", prior_moved, np.exp(before))
         prior_moved = prior_moved - centre[:, :, None]
-        deviations[: len(prior_moved)] -= prior_moved
-        seen = [
-            np.exp(log_sum(at_truth(step, one.cases.guesses.truth[u[block]]) + new.log_w))
-            for step, one, u, (_, new) in zip(steps, chain.each, chain.cases, pairs, strict=False)
-        ]
+        if of_prior:
+            deviations[sum(fits[:t0])] -= prior_moved[0]
+        seen = []
+        for t, step, (_, new) in zip(there, steps, pairs, strict=False):
+            truth = chain.each[t].cases.guesses.truth[chain.cases[t][block]]
+            seen.append(np.exp(log_sum(at_truth(step, truth) + new.log_w)))
         small = [x.astype(np.float32) for x in (deviations, prior_moved.reshape(-1, *ratio.shape))]
-        return [before, ratio, *small, np.mean(seen, axis=0)]
+        kept = np.mean(seen, axis=0) if seen else np.ones(ratio.shape[1])
+        return [before, ratio, *small, kept]
 
     def _assumptions(self, prior: priors.Prior, log_prior: Array) -> dict[str, str]:
         said = AttributeEvidence._assumptions(self, prior, log_prior)
-        said["prior"] += f"; at the first wave, from which on values change {self.chain.words}"
+        first = "the first wave" + " that has the record" * bool((self._first > 0).any())
+        said["prior"] += f"; at {first}, from which on values change {self.chain.words}"
         return said
 
 
@@ -378,12 +423,14 @@ def chained(
     each: list[AttributeEvidence], transition: Transition, wave: int | None = None
 ) -> WaveChain:
     """Records of all waves by label; what cannot be aligned is refused by name."""
-    names, labels, rows, gone = in_common(each, same_table=False)
+    at = (len(each) if wave is None else wave) - 1
+    names, labels, rows, gone = in_common(each, same_table=False, wave=at)
     steps, words = steps_of(transition, names, each)
-    first, case, _ = distinct_rows(np.column_stack(rows))
+    of_case = np.column_stack(rows)
+    first, case, _ = distinct_rows(of_case)
+    there = (of_case[first] >= 0).T
+    order = np.lexsort([*there[::-1], np.argmax(there, axis=0)])  # who is in the same waves
     own = [[one.microdata.columns[j] for j in one.cases.columns] for one in each]
     columns = [[of.index(name) for name in names] for of in own]
-    at = (len(each) if wave is None else wave) - 1
-    return WaveChain(
-        each, labels, case, [row[first] for row in rows], columns, steps, words, gone, at
-    )
+    cases = [row[first[order]] for row in rows]
+    return WaveChain(each, labels, np.argsort(order)[case], cases, columns, steps, words, gone, at)

@@ -3,7 +3,7 @@
 import re
 import unicodedata
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -21,6 +21,7 @@ from bayes_risk.data.coarsening import coarser_keys, proposed, share_unique
 from bayes_risk.data.columns import (
     BY_NAME,
     BY_RUNS,
+    OF_GROUPS,
     kinds_of,
     names_households,
     of_households,
@@ -50,15 +51,15 @@ KEY_STEMS = (
     r"menage|haushaltsgr|hogar|famiglia|性別|年齢|年代|生年|地域|都道府県|市町村|学歴|婚姻|配偶|職業|国籍|世帯人員"
 )
 SENSITIVE_WORDS = (
-    r"[hp]?inc|pincp|pay|tax|value|price|class|crime|alc|party|vote|loon|rente|"
-    r"[ph]y\d{3}[gn]?"
+    r"[hp]?inc|pincp|pay|tax|value|price|class|crime|alc|party|vote|loon|rente|[ph]y\d{3}[gn]?|"
+    r"precio|preis|prix|prezzo|importe|pago|copago|icd"
 )
 SENSITIVE_STEMS = (
     r"incom|wage|salar|salair|earn|expend|debt|wealth|amount|health|disab|illness|disease|depress|drug|"
     r"religio|affairs|revenu|gain|depense|dette|patrimoine|montant|sante|maladie|einkommen|gehalt|"
     r"lohn|verdienst|ausgabe|schulden|vermogen|vermoegen|betrag|gesundheit|krank|ingreso|sueldo|gasto|"
     r"deuda|riqueza|salud|enferm|reddito|rendiment|stipend|spesa|debito|salute|malatt|renda|despesa|"
-    r"saude|doenca|"
+    r"saude|doenca|cost|kost|cout|diagn|umsatz|factur|"
     r"inkomen|uitgaven|schuld|gezondheid|ziekte|dochod|wynagr|zarobk|wydatk|zdrow|"
     r"所得|収入|年収|給与|賃金|資産|支出|負債|健康|病|宗教"
 )
@@ -134,6 +135,8 @@ def like_ages(values: pd.Series) -> str:
 MOST_COLUMNS = 10  # of a first study: others are left for later
 MOST_KEYS, MOST_SYNTHESIZED = 4, 3
 TARGETS = 100
+LEAVES = 20, 10, 5  # records in a leaf of trees
+TWICE = 2.0  # pMSE over chance of a file with which to begin
 OWN = 0.1  # share of records with a value of their own, above which trees would show persons
 MANY = 2_000  # records, above which a mixture of numbers takes long
 SPIKE = 0.2  # share of one value, such as 0, in a number that no smooth family has
@@ -178,13 +181,14 @@ def study_of(
     *,
     path: str | PathLike[str] | None = None,
     command: Sequence[str] = (),
+    utility_of: Callable[[str], float | None] | None = None,
 ) -> FirstStudy:
     """Propose a study of a table: keys, model, what is synthesised and guessed, thresholds.
 
     The study is a first draft, not advice; it usually runs to a verdict in about a minute. The role
-    of a column follows from its values, and from its name in several languages. Amounts, dates and
-    survey weights are synthesised or left out, never released unchanged. Most columns of a wide
-    table are left out, and few targets are audited.
+    of a column follows from its values, and from its name in several languages. Amounts, dates,
+    survey weights and what is sensitive by name are synthesised or left out, never released
+    unchanged. Most columns of a wide table are left out, and few targets are audited.
 
     Parameters
     ----------
@@ -195,6 +199,9 @@ def study_of(
     command : sequence of str
         The command of any synthesiser, which is then the model (`Simulator`); empty: a model of
         this package.
+    utility_of : function of the text of a study, optional
+        Its file's pMSE over chance; None: unknown. The leaves of trees are then the largest of
+        `LEAVES` with at most twice chance, or else those with the least.
 
     Returns
     -------
@@ -227,7 +234,10 @@ def study_of(
                     df = read_table(file, na=na)
         said = [*dict.fromkeys(str(w.message).removesuffix(SETTLED) for w in caught)]
         file = file if path is None else Path(path)
-    return _Draft(df, na, file, dialect, command).study(said)
+    draft = _Draft(df, na, file, dialect, command)
+    if utility_of is not None and draft.model == "CART":
+        draft.choose_leaf(lambda: utility_of(draft.study(said).text))
+    return draft.study(said)
 
 
 def _words(df: pd.DataFrame, decimal: str) -> list[str]:
@@ -277,9 +287,9 @@ class _Draft:
                     taken="out", why=f"{k.why}, and empty ones: make them one"
                 )
             elif k.taken in ("number", "codes") and is_weight(c, self.kinds):
-                self.kinds[c] = k._replace(taken="out", why=f"{k.why}: {WEIGHT}")
+                self.kinds[c] = k._replace(taken="out", why=f"{k.why}; {WEIGHT}")
             elif is_design(c):
-                self.kinds[c] = k._replace(taken="out", why=f"{k.why}: {DESIGN}")
+                self.kinds[c] = k._replace(taken="out", why=f"{k.why}; {DESIGN}")
         kinds, found = self.kinds, dialect._asdict()
         self.written = {k: found[k] for k, usual in WRITTEN.items() if found[k] != usual}
         self.labels = [c for c, k in kinds.items() if k.taken == "label"]
@@ -302,12 +312,26 @@ class _Draft:
             f"Groups: {name} names groups of records. Members of a group are treated as "
             "independent (docs/limits.md)."
             for name, kind in self.kinds.items()
-            if kind.taken == "out" and kind.why.startswith((BY_NAME, BY_RUNS))
+            if kind.taken == "out" and kind.why.startswith((BY_NAME, BY_RUNS, OF_GROUPS))
         ]
         for c in self.made:
             if c in self.told and (how := proposed(self.told[c], self._codes(c))):
                 self.coarser[c] = toml_value(how)
         self.model = self._model()
+        self.leaf, self.why_leaf = LEAVES[0], ""
+
+    def choose_leaf(self, ratio_of: Callable[[], float | None]) -> None:
+        """The largest leaves whose file is within twice chance, or those with the least pMSE."""
+        found = dict[int, float]()
+        for self.leaf in LEAVES:
+            if (ratio := ratio_of()) is None:
+                break
+            found[self.leaf] = round(ratio, 1)  # as it is shown
+            if found[self.leaf] <= TWICE:
+                break
+        self.leaf = min(found, key=found.__getitem__, default=LEAVES[0])
+        shown = ", ".join(f"{ratio:.1f} with {leaf}" for leaf, ratio in found.items())
+        self.why_leaf = f"; pMSE over chance: {shown}" if found else ""
 
     def _choose(self) -> None:
         """Keys, and what is synthesised: one amount or two, and categories of few levels."""
@@ -322,7 +346,7 @@ class _Draft:
         if set(keys) == set(self.used):
             keys = keys[:-1]
         rest = [c for c in self.used if c not in keys]
-        rest.sort(key=lambda c: not is_sensitive(c))
+        rest.sort(key=lambda c: (not is_sensitive(c), c in known))
         numbers = [c for c in rest if c in self.numbers and c not in known]
         numbers.sort(key=lambda c: c in self.days)  # amounts first
         others = [c for c in rest if c in groups and len(self.kinds[c].levels) <= FEW]
@@ -330,7 +354,7 @@ class _Draft:
         made = [*few, *others[: MOST_SYNTHESIZED - len(few)]]
         self.made, self.keys = made or rest[:1], keys
         chosen = {*keys, *self.made}
-        kept = [c for c in self.used if c not in chosen and c in groups]
+        kept = [c for c in groups if c not in chosen and not is_sensitive(c)]
         kept = kept[: max(MOST_COLUMNS - len(chosen), 0)]
         self.later = [c for c in self.used if c not in chosen and c not in kept]
         for c in keys:
@@ -345,8 +369,8 @@ class _Draft:
             return
         yield (
             f"Keys: {percent(alone)} of the records are unique in {', '.join(self.keys)}, which "
-            f"are released unchanged; a match of {percent(MATCHED)} is allowed. Changes that "
-            "suffice, one after another:"
+            f"are released unchanged; at most {percent(MATCHED)} may be matched. Sufficient "
+            "changes, applied in turn:"
         )
         keys = df[self.keys].astype({c: "category" for c in self.keys if c not in self.told})
         for name, how, share in coarser_keys(keys, self.keys, MATCHED):
@@ -423,14 +447,14 @@ class _Draft:
             return "left out", why
         if name in self.later:
             category = kind.taken in ("category", "codes")
-            return "left out", f"{why}: {LATER if category else AS_IS}"
+            return "left out", f"{why}; {LATER if category else AS_IS}"
         if name in self.made:
             return "synthesised", why
         return "key" if name in self.keys else "kept", f"{why}; released unchanged"
 
 
 HOUSEHOLD = "it names the household of each person: no model uses it"
-WEIGHT = "a survey weight, by its name: it identifies records; each record counts once here"
+WEIGHT = "a survey weight, by its name; it identifies records, and each record counts once here"
 LATER = "for later, so that the first run is short"
 DESIGN = "a stratum or cluster of the sample, by its name"
 AS_IS = "unchanged it identifies records; synthesise it too, or leave it out of the file"

@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from bayes_risk._core.arguments import check_options
+from bayes_risk._core.arguments import check_options, taken
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.checkpoint import within
 from bayes_risk._core.errors import DisplacedRiskWarning, InputError, of_type
@@ -378,7 +378,7 @@ def reweight(
         fit_rng, release_rng = child.spawn(2)
         with within("round"):
             own = {"weights": weights, "random_seed": fit_rng, "progress": tell}
-            fitted = model.fit(df, **own, **(fit or {}))
+            fitted = model.fit(df, **taken(model.fit, **own), **(fit or {}))
             check_options("synthesis", synthesis, fitted.synthesize)
             release = fitted.synthesize(random_seed=release_rng, **(synthesis or {}))
             how = {"random_seed": audit_seed, "progress": tell, **(audit or {})}

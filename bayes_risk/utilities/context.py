@@ -322,11 +322,10 @@ def _held_out(tables: Tables, measured: Sequence[str], holdout: pd.DataFrame) ->
     least = int(np.ceil(round(n ** (2 / 3), 9)))
     if h < least:
         raise InputError(
-            f"the holdout has {h:,} records beside {n:,} of the original, too few to "
-            f"distinguish even a "
-            f"copy of it from chance: {50 + 50 * h / n:.3g} % of a copy are closer to as many of "
-            f"the original's, and the standard error is up to {50 / h**0.5:.2g} %; give at least "
-            f"{least:,}, or leave holdout out"
+            f"the holdout has {h:,} records beside {n:,} of the original, too few to distinguish "
+            f"even a copy of it from chance: {50 + 50 * h / n:.3g} % of a copy are closer to as "
+            f"many of the original's, and the standard error is up to {50 / h**0.5:.2g} %; give "
+            f"at least {least:,}, or leave holdout out"
         )
     key, _ = combined_column([(tables.column(c).codes, tables.column(c).size) for c in measured])
     if shared := own_records(key[0], key[-1], (tables.index, holdout.index)):

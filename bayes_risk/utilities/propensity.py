@@ -131,18 +131,18 @@ def propensity(
     permutations: int,
     rng: np.random.Generator,
     n_jobs: int,
+    which: tuple[Predictors, ...] = (main_effects, interactions),
 ) -> Array:
-    """Scores of every release and model, shape (m, 3, measures)."""
+    """Scores of every release and model, shape (m, 3, measures); NaN: regressions left out."""
     m = len(columns[0].values) - 1
-    which: tuple[Predictors, ...] = (main_effects, interactions)
-    scores = np.empty((m, len(MODELS), len(MEASURES)))
+    scores = np.full((m, len(MODELS), len(MEASURES)), np.nan)
     jobs = [
         partial(_logistic, columns, l, predictors, replaced)
         for l in range(1, m + 1)
         for predictors in which
     ]
     logistic = list(in_order(jobs, n_jobs=n_jobs, what="propensity"))
-    scores[:, :2] = np.reshape(logistic, (m, 2, -1))
+    scores[:, : len(which)] = np.reshape(logistic, (m, len(which), len(MEASURES)))
     # CART of every release; the null is shared by them all, as files and trees are alike
     paired = replaced < 1 or not all(c.made for c in columns)
     children = rng.spawn(m + permutations)

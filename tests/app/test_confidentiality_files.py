@@ -28,6 +28,7 @@ from bayes_risk.app.study.study import read_study
 from bayes_risk.data.kinds import SUFFIXES
 from bayes_risk.data.table import read_table
 from bayes_risk.release.synthpop import read_releases
+from tests.helpers.sources import parsed
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = [*(ROOT / "bayes_risk").rglob("*.py")]
@@ -53,7 +54,7 @@ OF = {("joblib", "load"), ("joblib", "dump"), ("np", "load"), ("np", "save"), ("
 def loads_or_runs(path):
     """What a source calls or imports that loads pickles or runs text."""
     found = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             found += [a.name for a in node.names if a.name.partition(".")[0] in LOADERS]
         elif isinstance(node, ast.ImportFrom):

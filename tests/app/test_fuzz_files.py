@@ -21,7 +21,7 @@ from tests.soak.reading import COLUMNS, WAYS
 
 # what the reader says of files that are not plain ones
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*(looks as if|so it is text|a field more|blanks for|is read (with|as))"
+    "ignore:.*(so it is text|a field more|blanks for|is read (with|as))"
 )
 
 ROOT = Path(__file__).resolve().parents[2]

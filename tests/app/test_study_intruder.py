@@ -9,7 +9,8 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk.app.run import run_study
-from bayes_risk.app.study.study import parse_study
+from bayes_risk.app.study.declare import read_data, read_weights
+from bayes_risk.app.study.study import candidate_study, parse_study
 from bayes_risk.reporting.content import as_toml
 
 TREES = {"kind": "CART", "order": ["a"]}
@@ -107,3 +108,94 @@ def test_a_run_is_the_audit_of_this_intruder(tmp_path, people, knows):
 def test_what_does_not_suit_the_data_is_told_before_fitting(tmp_path, people, study, message):
     with pytest.raises(br.InputError, match=message):
         run_study(study_of(people, tmp_path / "out", **study))
+
+
+# --- survey weights ------------------------------------------------------------------------------
+
+
+def survey(tmp_path, weights, **sections):
+    df = pd.DataFrame({"id": [f"P{k}" for k in range(6)], "a": list("xyxyxz"), "w": weights})
+    df.to_csv(tmp_path / "survey.csv", index=False)
+    given = {"data": {"path": str(tmp_path / "survey.csv"), "index": "id"}, "release": {"m": 1}}
+    study = parse_study(given | {"model": {"kind": "Marginals"}, "random_seed": 1} | sections)
+    return study, df.set_index("id")
+
+
+@pytest.mark.parametrize("candidate", [False, True])
+def test_the_chance_of_being_in_the_file_by_weights(tmp_path, candidate):
+    """1 / weight of each record, of a column that nothing else has; settings name it."""
+    of_weights = {"intruder": {"in_file": {"weights": "w"}}}
+    sections = {"attribute": of_weights}
+    if candidate:
+        sections = {"attribute": {"targets": 2}, "compare": {"one": {"attribute": of_weights}}}
+    study, df = survey(tmp_path, [2, 4, 5, 8, 10, 20], **sections)
+    read, table = read_weights(study, read_data(study.data)[0])
+    one = candidate_study(read, "one", table) if candidate else read
+    assert one.attribute.options["intruder"] == br.Intruder(in_file=1 / df["w"])
+    assert table.columns.tolist() == ["a"]
+    said = one.settings()["attribute"]["intruder"]
+    assert said == {"knows_records": "all-but-target", "in_file": {"weights": "w"}}
+    few = one.weighed(read.weights.loc[["P3", "P1"]])
+    assert few.attribute.knows.in_file.values == (0.125, 0.25)
+
+
+def test_a_model_with_survey_weights(tmp_path):
+    """`[model] weights` is the argument of the library's fit."""
+    how = {"model": {"kind": "Marginals", "weights": "w"}, "attribute": {"prior": "uniform"}}
+    study, df = survey(tmp_path, [1, 1, 4, 2, 3, 1], **how)
+    found = run_study(study)
+    fit = br.models.Marginals().fit(df, weights="w")
+    own = br.attribute_risk(fit, found.release, prior="uniform")
+    assert found.attribute.records["probability"].equals(own.records["probability"])
+    assert "survey weights from 0.5 to 2" in found.attribute.assumptions["synthesis"]
+    assert found.study.settings()["model"]["weights"] == "w"
+    assert found.release.datasets[0].columns.tolist() == ["a"]
+
+
+IN_FILE = {"attribute": {"intruder": {"in_file": {"weights": "w"}}}}
+OF_MODEL = {"attribute": {}, "model": {"kind": "Marginals", "weights": "w"}}
+
+
+@pytest.mark.parametrize(
+    ("weights", "sections", "words"),
+    [
+        (
+            [1, 2, 3, 4, 5, 0.5],
+            IN_FILE,
+            r"in_file: column 'w' has 1 weights below 1, and 1 / weight",
+        ),
+        (
+            [1, 2, 3, 4, 5, 0],
+            IN_FILE,
+            r"intruder\] column 'w' of the data is 0 or negative in 1 of 6",
+        ),
+        (
+            [1, 2, 3, 4, 5, None],
+            OF_MODEL,
+            r"\[model\] column 'w' of the data is missing or infinite",
+        ),
+        (list("uvwxyz"), OF_MODEL, r"\[model\] column 'w' .* does not hold numbers"),
+    ],
+    ids=["below one", "zero", "missing", "text"],
+)
+def test_columns_that_are_no_weights(tmp_path, weights, sections, words):
+    study, df = survey(tmp_path, weights, **sections)
+    with pytest.raises(br.InputError, match=words):
+        read_weights(study, df)
+
+
+@pytest.mark.parametrize(
+    ("sections", "words"),
+    [
+        ({"attribute": {"intruder": {"in_file": {"weights": "q"}}}}, r"in_file names column 'q'"),
+        ({"attribute": {}, "model": {"kind": "CART", "order": ["a"], "weights": "q"}}, "names col"),
+        ({"attribute": {"intruder": {"in_file": {"weight": "w"}}}}, "weight"),
+        ({"attribute": {"intruder": {"in_file": 2.0}}}, "above 0, at most 1"),
+        (OF_MODEL | {"reweight": {"until": 0.3}}, r"does not go with \[model\] weights"),
+        ({"attribute": {}, "model": {"kind": "Forest", "order": ["a"], "weights": "w"}}, "weights"),
+    ],
+    ids=["absent", "absent of a model", "key", "number", "reweight", "another model"],
+)
+def test_weights_that_no_study_takes(tmp_path, sections, words):
+    with pytest.raises(br.InputError, match=words):
+        read_weights(*survey(tmp_path, [1] * 6, **sections))

@@ -25,9 +25,11 @@ from bayes_risk.app.study.sections import (
     DataSection,
     DistributionSection,
     ReleaseSection,
+    SampledSection,
 )
 from bayes_risk.app.study.signatures import DeclaredPart, ModelSection, model_section, part_of
 from bayes_risk.app.study.study import SETTINGS, Study, parse_study
+from bayes_risk.data.households import Households
 from bayes_risk.matching.radii import SD, Absolute, Quantile
 
 MODELS = [model_section(kind).declares for kind in models.BUILT_IN]
@@ -35,8 +37,8 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "study-file.md").read_text(encoding="utf-8")
 GENERATOR = runpy.run_path(str(DOCS / "generate_study_file.py"))
 IN_THE_TEXT = {
-    *(CoarserSection, DistributionSection, *PRIORS[1:]),
-    *(part_of(kind) for kind in (Absolute, SD, Quantile, models.Binomial)),
+    *(CoarserSection, DistributionSection, SampledSection, *PRIORS[1:]),
+    *(part_of(kind) for kind in (Absolute, SD, Quantile, models.Binomial, Households)),
 }
 BASES = {ModelSection, DeclaredPart, HISTORY, OPTIONS, SETTINGS}
 

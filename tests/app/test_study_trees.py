@@ -300,7 +300,7 @@ def test_nothing_is_said_of_sampling_where_nothing_was_sampled(tmp_path, table):
     assert "computed in closed form: it has no Monte Carlo error" in page
     said = screen(result)
     assert "R-hat" not in said and "\N{PLUS-MINUS SIGN} 0" not in said
-    assert f"Trust: 0 of {N} records unreliable; the evidence has no Monte Carlo error" in said
+    assert f"Reliability: 0 of {N} records unreliable; the evidence has no Monte Carlo" in said
     assert len(said.splitlines()) <= 34  # of the predictive prior four; names of records wrap
 
 

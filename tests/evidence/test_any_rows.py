@@ -13,6 +13,7 @@ from bayes_risk.app.run import run_study
 from bayes_risk.app.study.study import read_study
 from bayes_risk.data.rpart_file import SynthpopModels
 from tests.evidence import test_modes
+from tests.helpers.fits import evidence_of
 from tests.models import test_rpart
 from tests.oracles import count_classes, mixture_oracle, zeros_oracle
 from tests.oracles.label_sums import exact_log_evidence, log_marginal, row
@@ -42,14 +43,6 @@ def table(codes, columns=("x0", "x1"), levels=("a", "b")):
 
 def release_of(tables, **options):
     return br.Release(datasets=tables, synthesized=list(tables[0].columns), **options)
-
-
-def evidence_of(risk, i):
-    """Log evidence of each guess of record i by its codes, relative to the truth, and its error."""
-    u = risk.case[i]
-    total = risk.log_evidence[:, :, u].sum(axis=0)
-    keys = [tuple(x) for x in risk.guesses[:, u].tolist()]
-    return dict(zip(keys, zip(total, risk.mcse_log_evidence[:, u], strict=True), strict=True))
 
 
 def compare(risk, exact, y=Y, floor=1e-4, possible=lambda guess: True):

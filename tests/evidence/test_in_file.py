@@ -6,13 +6,13 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import gammaln, logsumexp
+from scipy.special import logsumexp
 from scipy.stats import chi2, t
 
 import bayes_risk as br
 from bayes_risk.app.study.study import parse_study
 from tests.oracles.kernel_twins import categories, codes_of, simulate
-from tests.oracles.label_sums import log_marginal, row
+from tests.oracles.label_sums import log_dirichlet_multinomial, log_marginal, row
 
 A = 1.0  # the level prior
 
@@ -20,26 +20,15 @@ A = 1.0  # the level prior
 # --- by hand: one class is the Dirichlet-multinomial model ---------------------------------------
 
 
-def log_sequence(rows, known, levels):
-    """log p(rows | known rows), one class: variables are independent; shapes (., p)."""
-    total = 0.0
-    for j, d in enumerate(levels):
-        before = A + np.bincount(known[:, j], minlength=d)
-        after = before + np.bincount(rows[:, j], minlength=d)
-        total += (gammaln(after) - gammaln(before)).sum()
-        total += gammaln(before.sum()) - gammaln(after.sum())
-    return total
-
-
 def by_hand(prior, pi, guesses, known, releases, levels):
     """prior(y*) [pi p(Z | A, y*) + (1 - pi) sum over y' of p(y' | A) p(Z | A, y')], normalised."""
 
     def log_release(value):
         rows = np.vstack([known, value])
-        return sum(log_sequence(Z, rows, levels) for Z in releases)
+        return sum(log_dirichlet_multinomial(Z, rows, levels) for Z in releases)
 
     cells = [np.array([v]) for v in product(*map(range, levels))]
-    other = logsumexp([log_sequence(v, known, levels) + log_release(v) for v in cells])
+    other = logsumexp([log_dirichlet_multinomial(v, known, levels) + log_release(v) for v in cells])
     own = np.array([log_release(np.array([g])) for g in guesses])
     top = max(other, own.max())
     weights = prior * (pi * np.exp(own - top) + (1 - pi) * np.exp(other - top))
@@ -145,11 +134,14 @@ def test_an_intruder_who_knows_no_record():
             rest = np.array(others)[:, None]
             first = np.array([[value]])
             both = np.vstack([first, rest])
-            each.append(log_sequence(rest, first, levels) + log_sequence(Z, both, levels))
+            each.append(
+                log_dirichlet_multinomial(rest, first, levels)
+                + log_dirichlet_multinomial(Z, both, levels)
+            )
         return logsumexp(each)
 
     own = np.exp([log_p(v) for v in range(3)])
-    at = np.exp([log_sequence(np.array([[v]]), nobody, levels) for v in range(3)])
+    at = np.exp([log_dirichlet_multinomial(np.array([[v]]), nobody, levels) for v in range(3)])
     p, guesses = posterior(risk, 0)
     exact = (pi * own + (1 - pi) * (at @ own))[guesses[:, 0]]
     assert p == pytest.approx(exact / exact.sum(), abs=1e-7)

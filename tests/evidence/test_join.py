@@ -1,5 +1,6 @@
 """Evidence of several releases, added: enumeration, closed form, limits, calibration, refusals."""
 
+import tracemalloc
 import warnings
 from dataclasses import replace
 from itertools import product
@@ -144,6 +145,27 @@ def test_a_mixture_and_margins_within_the_error():
             row = risk.records.loc[i]
             assert row["mcse"] > 0
             assert abs(row["probability"] - exact) < 4 * row["mcse"] + 1e-9
+
+
+@pytest.mark.check
+def test_memory_grows_by_less_than_800_bytes_a_record():
+    """Three releases, ten guesses a record, two priors; a million: 0.8 GB beside the evidence."""
+
+    def peak(n):
+        rows = np.arange(n)
+        df = pd.DataFrame({"a": rows % 10, "k": rows // 1600, "l": rows // 40 % 40, "o": rows % 40})
+        fit = Marginals().fit(df.astype(str))
+        one = gathered(fit, fit.synthesize(1, ["a"], random_seed=1))
+        each = [replace(one, release=replace(one.release, maker=str(k))) for k in range(3)]
+        tracemalloc.start()
+        try:
+            risk = br.join(each)
+            assert [risk.log_prior.shape, *risk.priors] == [(10, n), "predictive"]
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    assert (peak(12_000) - peak(4_000)) / 8_000 < 800
 
 
 def test_a_null_release_adds_nothing(pair):

@@ -592,7 +592,7 @@ def test_starts_that_the_release_finds_less_and_less_probable_are_not_one_mode()
     favoured = -100.0 - 30.0 * np.arange(8.0)[:, None] + rng.normal(0, 3.0, (8, 2))
     found = told_apart(value, error, favoured[:, None], chains=3)
     assert not found.settled and found.kept == (0, 1, 2) and found.used.tolist() == [0, 1, 2]
-    assert "better ones may be left" in found.sentence()
+    assert "better ones may remain" in found.sentence()
     assert (np.diff(found.mode) > 0).all()
     made = np.arange(8) == 0  # a draw of the fit that made the release
     for know in ({"made": made}, {}):

@@ -11,7 +11,7 @@ from scipy import stats
 from scipy.special import gammaln, logsumexp
 
 import bayes_risk as br
-from bayes_risk.data.record_weights import checked_weights
+from bayes_risk.data.record_weights import SurveyWeights, checked_weights, survey_weights
 from bayes_risk.models.mixture import mixed_terms
 from bayes_risk.models.mixture.kernel_arguments import FamilyLayout
 from bayes_risk.models.mixture.pymc_mixture import pymc_of_mixture
@@ -22,6 +22,7 @@ from tests.oracles.label_sums import log_label_prior
 
 Y = np.array([[0, 0], [0, 1], [1, 1]])
 ALPHA = np.array([0.5, 1.0, 0.25])
+ABOVE = SurveyWeights(np.array([1.75, 0.25, 1.0]))
 Z1 = np.array([[1, 1], [0, 0], [1, 1]])
 Z2 = np.array([[0, 0], [0, 0], [1, 0]])
 CONCENTRATION, LEVEL = (0.5, 0.5), 1.0
@@ -95,11 +96,12 @@ def audit(fit, release=RELEASE, **options):
     return br.attribute_risk(fit, release, guesses=br.Neighbourhood(2), random_seed=7, **options)
 
 
-def test_one_class_is_exact():
+@pytest.mark.parametrize("weights", [ALPHA, ABOVE], ids=["below 1", "above 1"])
+def test_one_class_is_exact(weights):
     """Dirichlet-multinomial with powers: every draw gives the same, so there is no error."""
-    value, error = found_table(audit(fitted(1, ALPHA, draws=10)))
+    value, error = found_table(audit(fitted(1, weights, draws=10)))
     assert np.abs(error).max() < 1e-6
-    np.testing.assert_allclose(value, exact_table(ALPHA, 1), atol=1e-6)
+    np.testing.assert_allclose(value, exact_table(checked_weights(weights, range(3)), 1), atol=1e-6)
 
 
 @pytest.fixture(scope="module")
@@ -108,10 +110,12 @@ def two_classes():
 
 
 @pytest.mark.parametrize("evidence", ["predictive", "refit"])
+@pytest.mark.parametrize("weights", [ALPHA, ABOVE], ids=["below 1", "above 1"])
 @pytest.mark.slow
-def test_two_classes_against_enumeration(two_classes, evidence):
-    value, error = found_table(audit(two_classes, evidence=evidence))
-    exact = exact_table(ALPHA, 2)
+def test_two_classes_against_enumeration(two_classes, evidence, weights):
+    fit = two_classes if weights is ALPHA else fitted(2, weights)
+    value, error = found_table(audit(fit, evidence=evidence))
+    exact = exact_table(checked_weights(weights, range(3)), 2)
     assert np.abs((value - exact) / np.hypot(error, 1e-3)).max() < 4
     assert error.max() < 0.1
     assert np.abs(exact - exact_table(np.ones(3), 2)).max() > 10 * error.max()
@@ -284,8 +288,14 @@ def log_normal_marginal(design, y, w, tau, a=1.0, b=1.0):
     return constant + gammaln(a_n) - a_n * np.log(b_n) + 0.5 * determinants
 
 
-def test_normal_regression_in_closed_form():
-    fit = NORMAL.fit(BUSINESS, weights=WEIGHTS, draws=2000, chains=2, random_seed=1)
+@pytest.mark.parametrize("survey", [False, True], ids=["below 1", "above 1"])
+def test_normal_regression_in_closed_form(survey):
+    df, given, alpha = BUSINESS, WEIGHTS, WEIGHTS
+    if survey:
+        df, given = BUSINESS.assign(w=1 / WEIGHTS), "w"
+        alpha = survey_weights(df, "w")[1].alpha
+        assert alpha.max() > 2 and abs(alpha.mean() - 1) < 1e-12
+    fit = NORMAL.fit(df, weights=given, draws=2000, chains=2, random_seed=1)
     release = fit.synthesize(m=1, random_seed=2)
     risk = br.attribute_risk(fit, release, guesses=GRID, random_seed=3)
     assert risk.assumptions["evidence"].startswith("exact")
@@ -303,15 +313,15 @@ def test_normal_regression_in_closed_form():
     def log_p(i, guess):
         changed = y.copy()
         changed[i] = guess
-        alone = log_normal_marginal(design, inside(changed), WEIGHTS, tau)
+        alone = log_normal_marginal(design, inside(changed), alpha, tau)
         both = np.append(inside(changed), inside(z))
-        twice = np.append(WEIGHTS, np.ones(N))
+        twice = np.append(alpha, np.ones(N))
         return log_normal_marginal(np.vstack([design, design]), both, twice, tau) - alone
 
     for i in range(N):
         u = risk.case[i]
         exact = [log_p(i, guess) - log_p(i, y[i]) for guess in risk.guesses[:, u, 0]]
-        np.testing.assert_allclose(risk.log_evidence[0, :, u], exact, atol=1e-8)
+        np.testing.assert_allclose(risk.log_evidence[0, :, u], exact, atol=1e-8 + 1e-6 * survey)
     predictive = br.attribute_risk(
         fit, release, guesses=GRID, random_seed=3, evidence="predictive", refit_budget=0
     )

@@ -253,7 +253,56 @@ def test_people_of_some_waves_and_the_order_of_records(waves):
     some = gathered(Marginals(1.5).fit(table(TABLES[1])), released(FILES[1], 1), targets=[3, 1])
     risk = br.join([waves[0], some, waves[2]], prior="uniform", transition="panel")
     pd.testing.assert_frame_equal(risk.records, whole.loc[risk.index], rtol=1e-9)
-    assert "2 records that are not in all waves are left out" in risk.assumptions["guesses"]
+    said = "2 records that are not in wave 3, or not audited in each that has them, are left out"
+    assert said in risk.assumptions["guesses"]
+
+
+ROTATING = ["ABCD", "ACE", "ABCEF"]
+
+
+@pytest.mark.parametrize("given", ["table", "panel"])
+def test_a_rotating_panel_by_all_paths(given):
+    """Records that miss waves, at either end or between: every value there, and no evidence."""
+    tables = ["xxyz", "xyz", "zyyxx"]
+    files = ["xyyz", "yyx", "zzyxy"]
+    tables = [dict(zip(who, y, strict=True)) for who, y in zip(ROTATING, tables, strict=True)]
+    each = [
+        gathered(Marginals(p).fit(table(y.values()).set_axis([*y])), released(z, k))
+        for k, (p, y, z) in enumerate(zip(PRIORS, tables, files, strict=True))
+    ]
+    how = {"prior": of_first, "transition": MOVES if given == "table" else "panel"}
+    moved = False
+    for wave in (1, 2, 3):
+        risk = br.join(each, wave=wave, **how)
+        assert [*risk.index] == [*ROTATING[wave - 1]]
+        for i in risk.index:
+            own = [t for t in range(3) if i in tables[t]]
+            steps = [MOVES.to_numpy()] * 2
+            if given == "panel":
+                steps = [np.full((3, 3), 1 / 3) for _ in range(2)]
+                for step, old, new in zip(steps, tables, tables[1:], strict=False):
+                    for k in set(old) & set(new) - {i}:
+                        step[LEVELS.index(old[k]), LEVELS.index(new[k])] += 1
+                    step /= step.sum(axis=1, keepdims=True)
+            p = np.zeros(3)
+            for path in product(range(3), repeat=3 - own[0]):
+                at = dict(zip(range(own[0], 3), path, strict=True))
+                w = FIRST[LEVELS[path[0]]]
+                for s in range(own[0], 2):
+                    w *= steps[s][at[s], at[s + 1]]
+                for t in own:
+                    values = [LEVELS[at[t]] if k == i else v for k, v in tables[t].items()]
+                    w *= np.exp(log_p(PRIORS[t], files[t], values))
+                p[at[wave - 1]] += w
+            np.testing.assert_allclose(by_value(risk, i), p / p.sum(), rtol=1e-9)
+            moved |= not np.allclose(p / p.sum(), by_value(each[wave - 1].risk(of_first), i))
+    assert moved
+    said = risk.assumptions
+    assert "of 5 records 2 are not in wave 1, 2 are not in wave 2" in said["guesses"]
+    assert "at the first wave that has the record" in said["prior"]
+    gone = br.join(each, wave=2, **how).assumptions["guesses"]
+    assert "3 records that are not in wave 2, or not audited in each that has them" in gone
+    assert br.join(each[:2], wave=1, **how).mcse.max() == 0
 
 
 def test_known_records_alone_are_counted():
@@ -280,16 +329,16 @@ def test_known_records_alone_are_counted():
 # --- Monte Carlo errors --------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def sampled():
+def with_errors(exact, lacking):
     """Waves of which two have errors, as of fits with two and with four chains."""
     rng = np.random.default_rng(2)
     tables = [pd.DataFrame({c: rng.choice(list("pqr"), 14) for c in "ab"}) for _ in range(3)]
     each = []
-    for k, y in enumerate(tables):
-        fit = Marginals().fit(y)
-        one = gathered(fit, fit.synthesize(2, random_seed=k), targets=[0, 1, 2, 3])
-        if k == 1:
+    for k, (y, without) in enumerate(zip(tables, lacking, strict=True)):
+        fit = Marginals().fit(y.drop(index=without))
+        who = [i for i in range(4) if i not in without]
+        one = gathered(fit, fit.synthesize(2, random_seed=k), targets=who)
+        if k == exact:
             each.append(one)
             continue
         G, U = one.found.log_evidence.shape[1:]
@@ -300,6 +349,11 @@ def sampled():
         found = replace(one.found, deviations=moved, base=base)
         each.append(replace(one, base=base, found=found))
     return each
+
+
+@pytest.fixture(scope="module")
+def sampled():
+    return with_errors(1, [[], [], []])
 
 
 def shifted(one, f, b, size):
@@ -319,12 +373,24 @@ MIXED = br.MixedPrior([(0.5, "predictive"), (0.5, "uniform")])
     ("prior", "wave"), [("uniform", 2), ("predictive", 1), ("predictive", 3), (MIXED, 2)]
 )
 def test_errors_are_carried_along_the_chain(sampled, prior, wave):
+    check_errors(sampled, prior, wave)
+
+
+@pytest.mark.parametrize("exact", [0, 1])
+@pytest.mark.check
+def test_errors_of_records_that_miss_waves(exact):
+    """The prior is that of the first wave of each: another fit moves it."""
+    check_errors(with_errors(exact, [[0], [1], [2]]), "predictive", 3)
+
+
+def check_errors(sampled, prior, wave):
     """Deviations of probability and log Bayes factor: finite differences of the whole join."""
     how = {"prior": prior, "transition": "panel", "wave": wave, "warn": False}
     risk, size = br.join(sampled, **how), 1e-4
     at, changed, B = risk.records, [], risk.deviations.shape[1]
-    for t in (0, 2):
-        one = sampled[t]
+    for t, one in enumerate(sampled):
+        if not one.found.deviations.any():
+            continue
         few = in_batches(one.found.deviations, B)  # the first wave has fewer chains
         one = replace(one, found=replace(one.found, deviations=few))
         for f in range(len(few)):

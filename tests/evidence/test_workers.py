@@ -27,6 +27,7 @@ from bayes_risk.evidence import leave_one_out as log_ratios
 from bayes_risk.models.trees import forest
 from tests.helpers import worker_audits as audits
 from tests.helpers import worker_jobs as jobs_of
+from tests.helpers.sources import parsed
 
 pytestmark = pytest.mark.check
 
@@ -157,7 +158,7 @@ def test_every_parallel_place_goes_through_the_workers():
             continue
         names = {
             getattr(node, "module", None) or alias.name
-            for node in ast.walk(ast.parse(text))
+            for node in ast.walk(parsed(path))
             if isinstance(node, ast.Import | ast.ImportFrom)
             for alias in node.names
         }

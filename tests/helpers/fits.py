@@ -92,6 +92,12 @@ def example(name: str) -> Example:
         parts = [br.models.CART(["job"], min_leaf=4), br.models.Regression({"age": "1 + job"})]
         mixed = {"job": br.Levels(), "age": near}
         made = Example(br.models.Chain(parts), table[["sex", "job", "age"]], short, mixed)
+    elif name == "NestedDPMPM":
+        persons = table[["sex", "area"]].assign(hid=np.arange(N) // 2 % 20)
+        relate = np.where(persons["hid"].duplicated(), "other", "head")
+        own = br.Households("hid", relate="relate", head="head")
+        nested = br.models.NestedDPMPM(own, n_classes=3, n_members=2)
+        made = Example(nested, persons.assign(relate=relate), short, None)
     elif name == "Forest":
         forest = br.models.Forest(["job"], n_trees=8)
         made = Example(forest, table[["sex", "area", "job"]], seed, None)
@@ -141,3 +147,11 @@ def offered(fit: Any, release: br.Release, **knows: Any) -> frozenset[str]:
     """Ways to the evidence that a fit offers an intruder."""
     methods: frozenset[str] = fit.capabilities(encoded(fit, release), br.Intruder(**knows)).methods
     return methods
+
+
+def evidence_of(risk: Any, i: int) -> dict[tuple[float, ...], tuple[float, float]]:
+    """Log evidence of each guess of record i by its codes, relative to the truth, and its error."""
+    u = risk.case[i]
+    total = risk.log_evidence[:, :, u].sum(axis=0)
+    keys = [tuple(x) for x in risk.guesses[:, u].tolist()]
+    return dict(zip(keys, zip(total, risk.mcse_log_evidence[:, u], strict=True), strict=True))

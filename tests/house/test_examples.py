@@ -227,7 +227,7 @@ def written(name, folder):
 
 def opens_well(page, folder):
     """No complaint on the console, nothing from outside, no sideways scrolling; all is drawn."""
-    found = probed(page, folder, widths=[400, 1000])
+    found = probed(page, folder, widths=[400, 1000, 1280])
     for width, what in found.items():
         assert what["wide"] <= width and what["stuck"] == []
         assert all(height > 100 for height in what["drawn"])
@@ -236,6 +236,7 @@ def opens_well(page, folder):
     judged = "no release" not in text  # sweeps and comparisons have no verdict
     parts = ("verdict", "assumptions", "citing") if judged else ("citing",)
     assert all(f'id="{part}"' in text for part in parts)
+    return found
 
 
 @browser
@@ -252,7 +253,9 @@ def opens_well(page, folder):
     ],
 )
 def test_its_report_opens_well(name, reports, tmp_path):
-    opens_well(written(name, reports), tmp_path)
+    found = opens_well(written(name, reports), tmp_path)
+    if name in ("study", "cart_study"):
+        assert 500 < found[1280]["annex"] < 5_000  # pixels, of the page before it
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import bayes_risk
+from tests.helpers.sources import parsed
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -53,7 +54,6 @@ def source_files() -> dict[str, Path]:
 
 FILES = source_files()
 TEXTS = {name: path.read_text() for name, path in FILES.items()}
-TREES = {name: ast.parse(text) for name, text in TEXTS.items()}
 
 
 def room_of(module: str) -> str:
@@ -185,7 +185,7 @@ def f():
 @pytest.fixture(scope="module")
 def imports() -> dict[str, set[str]]:
     """What every module imports, names for type checkers and those of the front door among them."""
-    found = {m: set(imports_of(m, tree, typing_only=True)) for m, tree in TREES.items()}
+    found = {m: set(imports_of(m, parsed(path), typing_only=True)) for m, path in FILES.items()}
     door = "bayes_risk.__init__"
     stub = ast.parse((ROOT / "bayes_risk" / "__init__.pyi").read_text())
     found[door] |= set(imports_of(door, stub, typing_only=True))
@@ -288,8 +288,8 @@ def test_a_name_means_one_thing(kind, several):
     """Of classes and functions of modules; readers have a `stored` each, both risks `by_group`."""
     names = [
         node.name
-        for tree in TREES.values()
-        for node in tree.body
+        for path in FILES.values()
+        for node in parsed(path).body
         if isinstance(node, kind) and not node.name.startswith("_")
     ]
     assert {name for name in names if names.count(name) > 1} == several
@@ -304,8 +304,8 @@ def test_no_room_has_too_many_files():
 def test_large_libraries_stay_in_their_rooms():
     assert [
         (module, name)
-        for module, tree in TREES.items()
-        for name in imports_of(module, tree, typing_only=False)
+        for module, path in FILES.items()
+        for name in imports_of(module, parsed(path), typing_only=False)
         for library, rooms in MAY_IMPORT.items()
         if within(name, library) and room_of(module) not in rooms
     ] == []

@@ -16,6 +16,7 @@ import bayes_risk as br
 from bayes_risk import InputError
 from tests.helpers import error_watch
 from tests.helpers.error_watch import cells_told
+from tests.helpers.sources import parsed
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = re.compile(  # what holds values of the data, by the names that the code has for it
@@ -101,7 +102,7 @@ def messages() -> dict[Said, list[int]]:
     found: dict[Said, list[int]] = {}
     for path in sorted((ROOT / "bayes_risk").rglob("*.py")):
         file = path.relative_to(ROOT).as_posix().removeprefix("bayes_risk/")
-        for node, function in within_functions(ast.parse(path.read_text())):
+        for node, function in within_functions(parsed(path)):
             warns = isinstance(node, ast.Call) and ast.unparse(node.func).endswith("warn")
             if not (warns or isinstance(node, ast.Raise)):
                 continue
@@ -164,5 +165,5 @@ def test_functions_that_may_repeat_a_cell_exist():
     functions = set()
     for path in (ROOT / "bayes_risk").rglob("*.py"):
         file = path.relative_to(ROOT / "bayes_risk").as_posix()
-        functions |= {(file, name) for _, name in within_functions(ast.parse(path.read_text()))}
+        functions |= {(file, name) for _, name in within_functions(parsed(path))}
     assert functions >= error_watch.ALLOWED

@@ -22,6 +22,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from tests.helpers.sources import parsed
+
 pytestmark = pytest.mark.check
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -126,7 +128,7 @@ BROUGHT = {"pytensor", "arviz_stats", "pydantic_core", "markupsafe"}  # by what 
 
 def top_names(path):
     """What a module imports from outside, in functions too."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and not node.level:

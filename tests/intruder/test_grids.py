@@ -236,7 +236,7 @@ def test_one_grid_for_all_numbers():
         (Grid(bounds=(0, 50), n=6), "6 values from 0 to 50"),
         (Grid(values=[3, 1, 3]), "2 values as listed"),
         (Grid(bounds=(0, 50), truth="add"), "11 values from 0 to 50 and the truth"),
-        (Grid(percent=10, n=4, truth="nearest"), "the nearest for the truth"),
+        (Grid(percent=10, n=4, truth="nearest"), "the truth in place of the nearest"),
     ],
 )
 def test_in_words(grid, words):

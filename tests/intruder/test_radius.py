@@ -129,18 +129,6 @@ def test_the_order_of_records_and_of_releases_does_not_matter() -> None:
     pd.testing.assert_frame_equal(turned, straight.iloc[order])
 
 
-def test_error_of_the_pooled_risk_is_the_jackknife() -> None:
-    original, releases = random_files(4)
-    left_out = np.array(
-        [
-            risk_of(original, releases[:l] + releases[l + 1 :]).records["probability"].sum()
-            for l in range(4)
-        ]
-    )
-    expected = np.sqrt(3 / 4 * ((left_out - left_out.mean()) ** 2).sum())
-    assert risk_of(original, releases).pooled_mcse == pytest.approx(expected)
-
-
 @pytest.mark.parametrize("dtype", ["int32", "uint8", "float32", "Int64", "Float64"])
 def test_numbers_match_however_they_are_stored(dtype: str) -> None:
     original, released = frame("xxy", [100, 60, 7]), frame("xxy", [96, 60, 9])

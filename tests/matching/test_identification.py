@@ -337,8 +337,8 @@ def test_the_sentence_says_who_knows_what_and_what_it_is_worth() -> None:
         "An intruder who knows a of everyone and searches for the true values of b in the 2 "
         "releases "
         "together is expected to match 3.3 of 6 records (55.6 %); without the release 2.0. "
-        "With one release only: 2.6 on average. 3 records have a unique match, which is "
-        "the right one for 2 (66.7 %)."
+        "With one release only: 2.6 on average. 3 records have a unique match; 2 of these are "
+        "right (66.7 %)."
     )
     assert "in the release is expected to match 3.3 of 6" in risk_of(ORIGINAL, FIRST).sentence()
     nobody = risk_of(frame("xx", "pp"), frame("xx", "pp"), known=[])

@@ -168,7 +168,7 @@ def test_options_agree_with_all_pairs(both: tuple[Task, dict[str, Any]]) -> None
     agrees(*both)
 
 
-@pytest.mark.check
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(tasks())
 def test_every_option_agrees_with_all_pairs(both: tuple[Task, dict[str, Any]]) -> None:

@@ -239,6 +239,16 @@ def test_integrals_over_one_weight(N, R):
             assert out[s] == pytest.approx(expected, abs=2e-4)
 
 
+def test_a_bandwidth_is_that_of_differences_in_any_order():
+    """Of values as large as 1e12, whose mean has a rounding of 1e-4."""
+    rng = np.random.default_rng(8)
+    for n in (5, 26, 200):
+        apart = rng.integers(0, 2**16, n) / 2**13  # which large values hold without rounding
+        wanted = bandwidth(apart)
+        for _ in range(20):
+            assert bandwidth(1e12 + rng.permutation(apart)) == pytest.approx(wanted, rel=1e-14)
+
+
 def test_bandwidths_between_those_kept():
     """Interpolated mixtures are those summed kernel by kernel."""
     y, z = leaf(80, 4, whole=True)
@@ -283,18 +293,18 @@ def by_tables(fit, release, risk, log_p):
     tree = fit.trees[0]
     codes = fit.microdata.codes
     j, out = tree.column, np.zeros(risk.log_evidence.shape[1:])
+    y = codes[:, j].astype(float)
     for l in range(release.m):
         z = release.codes(fit.microdata, l)
         nodes = tree.node(z)
         for u in range(out.shape[1]):
             row = int(np.flatnonzero(risk.case == u)[0])
-            for g in range(len(out)):
-                y = codes[:, j].astype(float)
-                for node in np.unique(nodes):
-                    held = tree.donors[tree.begin[node] : tree.end[node]]
-                    if row not in held:
-                        continue
-                    before = log_p(y[held], z[nodes == node, j])
+            for node in np.unique(nodes):
+                held = tree.donors[tree.begin[node] : tree.end[node]]
+                if row not in held:
+                    continue
+                before = log_p(y[held], z[nodes == node, j])
+                for g in range(len(out)):
                     mine = y.copy()
                     mine[row] = risk.guesses[g, u, 0]
                     out[g, u] += log_p(mine[held], z[nodes == node, j]) - before

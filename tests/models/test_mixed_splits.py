@@ -25,15 +25,14 @@ from bayes_risk.models.mixture.split_merge import (
     allocate,
     individuals,
     log_split_ratio,
-    split_merge,
 )
 from bayes_risk.models.mixture.state import Prior, ZeroLayout
 from bayes_risk.models.mixture.sweep import draw_sticks
+from tests.models.test_splits import UNUSUAL, moved, unusual
 from tests.oracles.exact_counts import log_gamma
 from tests.oracles.latent_classes import units_of
 
 ALPHA, A, LEVELS, K = 0.7, 0.8, (3, 2), 3
-UNUSUAL = 1e-4  # the chance that a correct sampler fails one test
 BETA = (1.2, 2.0)
 SHAPE, RATE = np.array([0.5, 2.0]), np.array([0.2, 0.7])
 REALS = np.array([[0.5, 0.4, 1.5, 0.6]])
@@ -329,14 +328,6 @@ def exact(name, which=-1):
     return table.labellings, np.exp(logs - logsumexp(logs)), table.flags[which]
 
 
-@numba.njit
-def moved(rng, moves, rows, layout, z, n, size, M, sides, tally):
-    """`moves` proposals from every row of z, in place."""
-    for i in range(z.shape[0]):
-        classes = ClassSums(n[i], size[i], M[i])
-        split_merge(rng, moves, rows, layout, ALPHA, classes, z[i], sides, tally)
-
-
 def after(name, z, flags, moves, rng):
     """Labels, and counts, sums and tally, after so many proposals from each row of z."""
     table = table_of(name)
@@ -345,23 +336,13 @@ def after(name, z, flags, moves, rng):
     of_kinds = [table.classes(row, flags) for row in kinds]
     classes = [np.array([one[s] for one in of_kinds])[found.ravel()] for s in range(3)]
     z, tally = z.copy(), np.zeros((2, 2), np.int64)
-    moved(rng, moves, table.rows, table.prior.layout, z, *classes, table.sides, tally)
+    moved(rng, moves, table.rows, table.prior.layout, ALPHA, z, *classes, table.sides, tally)
     return z, classes, tally
 
 
 def place(z):
     """Where a labelling stands in the list of all."""
     return np.asarray(z, dtype=np.int64) @ K ** np.arange(z.shape[-1] - 1, -1, -1)
-
-
-def unusual(observed, expected):
-    """Whether Pearson's statistic is out of range, rare cells put together."""
-    rare = expected < 5
-    if rare.any():
-        observed = np.append(observed[~rare], observed[rare].sum())
-        expected = np.append(expected[~rare], expected[rare].sum())
-    statistic = ((observed - expected) ** 2 / expected).sum()
-    return chi2.sf(statistic, len(expected) - 1) < UNUSUAL
 
 
 @pytest.mark.check

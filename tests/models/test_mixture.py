@@ -146,6 +146,7 @@ def test_two_classes_with_weights_against_enumeration(weighted):
     assert np.abs((found - exact) / np.hypot(error, 1e-3)).max() < 4.5
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
     "kept", [[0, 2], *(pytest.param([j], marks=pytest.mark.slow) for j in range(3))]
 )

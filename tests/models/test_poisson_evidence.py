@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from tests.helpers.fits import offered
+from tests.helpers.fits import evidence_of, offered
 from tests.oracles import count_classes as by_hand
 
 pytestmark = [pytest.mark.check, pytest.mark.filterwarnings("ignore::bayes_risk.TruncationWarning")]
@@ -17,14 +17,6 @@ PRIOR = (1.5, 0.2)
 def frame(counts, exposure=None):
     table = pd.DataFrame(np.asarray(counts), columns=[f"x{j}" for j in range(len(counts[0]))])
     return table if exposure is None else table.assign(size=exposure)
-
-
-def evidence_of(risk, i):
-    """Log evidence of each guess of record i, relative to the truth, by value; and its error."""
-    u = risk.case[i]
-    total = risk.log_evidence[:, :, u].sum(axis=0)
-    values = [tuple(v) for v in risk.guesses[:, u]]
-    return dict(zip(values, zip(total, risk.mcse_log_evidence[:, u], strict=True), strict=True))
 
 
 # --- one class: negative binomials -------------------------------------------------------------
@@ -186,7 +178,13 @@ KEPT = {
 }
 
 
-@pytest.mark.parametrize("name", KEPT)
+# the same with a count that stays besides, below
+ALONE = ("a covariate", "a covariate, weights")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(k, marks=pytest.mark.slow) if k in ALONE else k for k in KEPT]
+)
 @pytest.mark.parametrize("evidence", ["predictive", pytest.param("refit", marks=pytest.mark.slow)])
 def test_fresh_classes_given_what_stays(name, evidence):
     """Against draws of Theta from the prior, which know no sampler."""

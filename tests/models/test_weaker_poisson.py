@@ -11,7 +11,7 @@ from scipy.special import gammaln, logsumexp
 
 import bayes_risk as br
 from bayes_risk.models.mixture.sampler import run_chains
-from tests.helpers.fits import encoded, offered
+from tests.helpers.fits import encoded, evidence_of, offered
 from tests.oracles import count_classes as by_hand
 from tests.oracles.label_sums import log_label_prior
 
@@ -33,14 +33,6 @@ def frame(counts, exposure=None):
 def intruder(known):
     """Somebody who knows these records (n,)."""
     return br.Intruder(knows_records=known if np.any(known) else "none")
-
-
-def evidence_of(risk, i):
-    """Log evidence of each guess of record i, relative to the truth, by value; and its error."""
-    u = risk.case[i]
-    total = risk.log_evidence[:, :, u].sum(axis=0)
-    values = [tuple(v) for v in risk.guesses[:, u]]
-    return dict(zip(values, zip(total, risk.mcse_log_evidence[:, u], strict=True), strict=True))
 
 
 # --- one class: negative binomials -------------------------------------------------------------

@@ -120,3 +120,14 @@ def monte_carlo_log_evidence(y, Z, guesses, K, levels, synthesized, *, draws, rn
         found[i] = value - value[0]
         errors[i] = (changes - changes[0]).std(axis=1) / np.sqrt(draws)
     return found, errors
+
+
+def log_dirichlet_multinomial(rows, known, levels, a=1.0):
+    """log p(rows | known rows), one class: variables are independent; shapes (., p)."""
+    total = 0.0
+    for j, d in enumerate(levels):
+        before = a + np.bincount(known[:, j], minlength=d)
+        after = before + np.bincount(rows[:, j], minlength=d)
+        total += (gammaln(after) - gammaln(before)).sum()
+        total += gammaln(before.sum()) - gammaln(after.sum())
+    return total

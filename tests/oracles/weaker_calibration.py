@@ -20,7 +20,7 @@ KNOWS = {"all but one": "all-but-target", "half": 0.5, "none": "none"}
 BINS = (0.0, 0.05, 0.15, 0.3, 1.0)
 
 
-def table_from_the_prior(rng):
+def table_from_the_prior(rng, K=K):
     """Concentration, sticks, levels, classes, records."""
     alpha = rng.gamma(CONCENTRATION[0], 1 / CONCENTRATION[1])
     V = np.append(rng.beta(1, alpha, K - 1), 1.0)

@@ -7,6 +7,7 @@ import pytest
 
 from bayes_risk.data import measures
 from tests.helpers.every_result import every
+from tests.helpers.sources import parsed
 
 ROOT = Path(__file__).resolve().parents[2] / "bayes_risk"
 GROUPS = {
@@ -45,7 +46,7 @@ def test_no_other_module_words_a_measure():
     for path in ROOT.rglob("*.py"):
         if path.name == "measures.py":
             continue
-        nodes = ast.walk(ast.parse(path.read_text()))
+        nodes = ast.walk(parsed(path))
         texts = (node.value for node in nodes if isinstance(node, ast.Constant))
         found += [(path.name, t) for t in texts if isinstance(t, str) and t.lower() in words]
     assert found == []

@@ -8,12 +8,10 @@ from pathlib import Path
 import pytest
 from matplotlib.image import imread
 
-from bayes_risk.app.output import render_study
 from bayes_risk.reporting.report import report
 from tests.helpers.browser import browser, needs_browser, opened, probed
 from tests.helpers.edge_results import identification
 from tests.helpers.every_result import every, parts
-from tests.helpers.small_examples import audited
 
 pytestmark = pytest.mark.check
 
@@ -175,24 +173,10 @@ def test_words_stand_out_as_wcag_aa_asks(mode):
 
 # --- one page a question -----------------------------------------------------------------------
 
-HIGHEST, WIDTH = 5_000, 1_280  # pixels, before the annex
-
 
 @browser
 @needs_browser
-@pytest.mark.filterwarnings("ignore::bayes_risk.UnreliableWeightsWarning")
-@pytest.mark.parametrize("name", ["study", "cart_study"])
-def test_the_page_before_the_annex_is_short(name, tmp_path):
-    page = tmp_path / "page.html"
-    page.write_text(render_study(audited(name)), encoding="utf-8")
-    found = probed(page, tmp_path, widths=[WIDTH])[WIDTH]
-    assert 500 < found["annex"] < HIGHEST
-    assert found["wide"] <= WIDTH
-
-
-@browser
-@needs_browser
-def test_of_every_kind_of_result_the_page_is_short_too(pages, tmp_path):
-    """Each section of its own is less than a screen and a half, whatever was computed."""
-    found = probed(pages / "everything.html", tmp_path, widths=[WIDTH])[WIDTH]
+def test_of_every_kind_of_result_the_page_is_short(pages, tmp_path):
+    """Each section is less than a screen and a half; whole pages: `house/test_examples.py`."""
+    found = probed(pages / "everything.html", tmp_path, widths=[1_280])[1_280]
     assert max(found["sections"].values()) < 1_350, found["sections"]

@@ -1,5 +1,7 @@
 """Grids of numbers do not decide: one release has one verdict on any reasonable grid."""
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,6 +21,7 @@ def outcome(fit, release, grid, **how):
     return next(o for o in (ABOVE, OPEN, WITHIN) if o in found)
 
 
+@cache
 def released(family="normal", n=150, spread=0.5, leverage=None, seed=1, scale=1.0, shift=0.0):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=n)

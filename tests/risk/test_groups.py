@@ -135,6 +135,7 @@ def test_a_random_sample_has_the_error_of_its_mean():
     assert "not drawn at random" in named.sentence()
 
 
+@pytest.mark.check
 def test_the_interval_of_the_worst_of_many_groups_holds_its_true_rise():
     """All groups have one true rise; the largest mean of 20 is too high, its interval is not."""
     rng, times, K, n = np.random.default_rng(1), 400, 20, 30

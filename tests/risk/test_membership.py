@@ -22,24 +22,13 @@ from bayes_risk.risk.membership.computation import (
     standing,
 )
 from tests.oracles.kernel_twins import categories, codes_of, simulate
-from tests.oracles.label_sums import log_marginal, row
+from tests.oracles.label_sums import log_dirichlet_multinomial, log_marginal, row
 
 ROUNDING = 1e-8
 A = 1.0  # the level prior
 
 
 # --- by hand: one class is the Dirichlet-multinomial model ---------------------------------------
-
-
-def log_dirichlet_multinomial(rows, known, levels):
-    """log p(rows | known rows), one class: variables are independent; shapes (., p)."""
-    total = 0.0
-    for j, d in enumerate(levels):
-        before = A + np.bincount(known[:, j], minlength=d)
-        after = before + np.bincount(rows[:, j], minlength=d)
-        total += (gammaln(after) - gammaln(before)).sum()
-        total += gammaln(before.sum()) - gammaln(after.sum())
-    return total
 
 
 def log_bayes_factor(candidate, known, releases, levels):

@@ -198,6 +198,7 @@ def test_numbers_that_are_not_whole(kind):
         assert probabilities(tables, ["p1"], prior)[0] == pytest.approx(exact, abs=1e-12)
 
 
+@pytest.mark.check
 def test_calibration():
     """The truth drawn from the prior, the table with noise: beliefs come true as often."""
     rng, prior, found = np.random.default_rng(3), np.array([0.3, 0.7]), []

@@ -17,6 +17,7 @@ from bayes_risk.evidence.problem import cases_of
 from bayes_risk.intruder.grids import as_guesses
 from tests.helpers.fits import encoded
 from tests.oracles.kernel_twins import categories, codes_of, simulate
+from tests.oracles.weaker_calibration import table_from_the_prior
 
 pytestmark = [
     pytest.mark.slow,
@@ -34,19 +35,6 @@ MECHANISMS = {
     "own, some columns": {"classes": "own", "columns": ["x0", "x2"]},
 }
 BINS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 1.0)
-
-
-def table_from_the_prior(rng, K):
-    """alpha, sticks, levels, classes, records."""
-    alpha = rng.gamma(CONCENTRATION[0], 1 / CONCENTRATION[1])
-    V = np.append(rng.beta(1, alpha, K - 1), 1.0)
-    pi = V * np.concatenate([[1.0], np.cumprod(1 - V[:-1])])
-    z = rng.choice(K, N, p=pi / pi.sum())
-    columns = {}
-    for j, d in enumerate(LEVELS):
-        phi = rng.dirichlet(np.ones(d), K)
-        columns[f"x{j}"] = categories(np.array([rng.choice(d, p=phi[k]) for k in z]), d)
-    return pd.DataFrame(columns)
 
 
 MIXED = br.models.Mixture(

@@ -40,7 +40,7 @@ MANY = {  # examples of a block
     "PoissonMixture": 12,
 }
 FEW = {"DPMPM": 2, "CART": 5, "Forest": 5, "PMM": 5, "Regression": 5, "PoissonMixture": 3}
-ORDERED = {"CART": 600, "PMM": 1_900, "Regression": 200, "One class": 25}
+ORDERED = {"CART": 600, "PMM": 1_500, "Regression": 450, "One class": 15}
 NAMED = {"DPMPM": 12, "CART": 120, "Forest": 25, "PMM": 250, "Regression": 50, "PoissonMixture": 12}
 HOW = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None}
 
@@ -159,7 +159,8 @@ def test_names(kind, block, tally):
     many(check_names, kind, NAMED[kind], block, tally)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 3_000_009])  # the last: a truth that is certain
+# the last but one: a truth that is certain; the last: evidence without errors
+@pytest.mark.parametrize("seed", [0, 3_000_009, 6_000_103])
 def test_a_few_in_double_precision(seed, tally):
     check_precision(Drawn(seed), tally)
 

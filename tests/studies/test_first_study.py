@@ -49,8 +49,8 @@ TAKEN = {
     "región": ("key", "3 levels; released unchanged"),
     "class": ("synthesised", "5 different numbers: codes of categories"),
     "owner": ("synthesised", "2 levels"),
-    "job": ("left out", "100 levels, of most of which there are few records"),
-    "interview date": ("left out", "dates: numbers of days: unchanged it identifies records"),
+    "job": ("left out", "100 levels, most with few records"),
+    "interview date": ("left out", "dates, as numbers of days; unchanged it identifies records"),
     "income": ("synthesised", "different whole numbers; missing for"),
     "wave": ("left out", "all records have one value"),
 }
@@ -277,7 +277,7 @@ LONG = (in_german, codes, both, both_in_german, spaced)  # mixtures, as `amounts
 
 
 @pytest.mark.parametrize("write", WRITERS)
-@pytest.mark.filterwarnings("ignore:.*(looks as if|for thousands)")
+@pytest.mark.filterwarnings("ignore:.*(is read with|for thousands)")
 def test_the_study_is_accepted_as_it_stands(tmp_path, write):
     """All that a run checks before it samples; reading says nothing any more."""
     write(tmp_path / "a.csv")
@@ -343,6 +343,56 @@ def test_a_code_beside_empty_cells_of_no_csv_leaves_the_column_out(tmp_path):
     assert "missing_numbers" not in found.text
 
 
+def equal_amounts(n=400):
+    """Numbers of which many are equal: trees."""
+    rng = np.random.default_rng(5)
+    sex, age = rng.choice(["f", "m"], n), rng.integers(1, 6, n).astype(str)
+    pay = 25.0 * (rng.binomial(60, 0.5, n) + 9 * (sex == "f") * age.astype(int))
+    return pd.DataFrame({"sex": sex, "ageband": np.char.add("a", age), "pay": pay})
+
+
+@pytest.mark.parametrize(
+    ("ratios", "leaf", "comment"),
+    [
+        ([1.9], 20, "; pMSE over chance: 1.9 with 20"),
+        ([3.0, 2.0], 10, "; pMSE over chance: 3.0 with 20, 2.0 with 10"),
+        ([4.0, 3.0, 3.5], 10, "; pMSE over chance: 4.0 with 20, 3.0 with 10, 3.5 with 5"),
+        ([None], 20, ""),
+    ],
+)
+def test_leaves_are_the_largest_with_at_most_twice_chance_or_the_most_similar(
+    ratios, leaf, comment
+):
+    seen, left = [], list(ratios)
+
+    def utility_of(text):
+        seen.append(tomllib.loads(text)["model"]["min_leaf"])
+        return left.pop(0)
+
+    found = br.study_of(equal_amounts(), utility_of=utility_of)
+    assert seen == [20, 10, 5][: len(ratios)]
+    assert f"min_leaf = {leaf}  # larger leaves disclose less{comment}\n" in found.text
+
+
+def test_init_states_the_utility_that_the_files_of_its_study_have(tmp_path, monkeypatch):
+    equal_amounts().to_csv(tmp_path / "t.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(app, ["init", "t.csv"]).exit_code == 0
+    line = next(x for x in Path("t.toml").read_text().split("\n") if x.startswith("min_leaf"))
+    leaf, stated = tomllib.loads(line)["min_leaf"], line.split("chance: ")[1].split(", ")
+    content = tomllib.loads(Path("t.toml").read_text())
+    df, order = read_data(read_study("t.toml").data)[0], content["model"]["order"]
+    ratios = {}
+    for size in (20, 10, 5)[: len(stated)]:
+        fit = br.models.CART(order, min_leaf=size).fit(df, random_seed=1)
+        release = fit.synthesize(m=3, random_seed=2)
+        found = br.utility(df, release, permutations=200, random_seed=4).summary()
+        ratios[size] = found.loc["ratio_cart", "value"]
+    values = {int(x.split()[-1]): float(x.split()[0]) for x in stated}
+    assert leaf == next((k for k, x in values.items() if x <= 2), min(values, key=values.get))
+    assert values == pytest.approx(ratios, rel=0.25)  # 20 permutations against 200
+
+
 def test_init_writes_a_study_beside_and_says_how_to_go_on(tmp_path, monkeypatch):
     (tmp_path / "data").mkdir()
     people().to_csv(tmp_path / "data" / "my people.csv", index=False)
@@ -366,6 +416,44 @@ def test_a_number_that_says_what_another_says_is_left_out():
     columns = br.study_of(df).columns
     assert columns.loc["log"].tolist()[0] == "left out"
     assert "has the same content as 'income'" in columns.loc["log", "why"]
+
+
+def test_numbers_that_name_groups_are_no_amounts():
+    """A facility's number with its size beside it was synthesised as an amount."""
+    rng = np.random.default_rng(8)
+    plant = rng.integers(1, 41, 600)
+    df = people(600)[["sex", "income"]].assign(plant=plant, size=rng.integers(20, 900, 41)[plant])
+    df["tax"] = (df["income"] / 5).round()  # of another number, but not of groups
+    found = br.study_of(df)
+    assert found.columns["role"][["plant", "size"]].tolist() == ["left out"] * 2
+    assert "identifier of groups: each has one size" in found.columns["why"]["plant"]
+    assert "one value for each plant" in found.columns["why"]["size"]
+    assert found.columns["role"]["income"] == "synthesised"
+    assert any(note.startswith("Groups: plant") for note in found.notes)
+    df["size"] = rng.permutation(df["size"])
+    assert "number" in {kinds_of(df)[c].taken for c in ("plant", "size")}
+
+
+@pytest.mark.parametrize("name", ["diagnosis", "diagnóstico_cie", "Krankheit", "motivo_coste"])
+def test_what_is_sensitive_by_name_is_never_released_unchanged(name):
+    rng = np.random.default_rng(9)
+    df = people()[["sex", "age", "región", "class", "owner", "income"]]
+    df = df.assign(**{f"health {j}": rng.choice(list("abc"), N) for j in range(4)})
+    df[name] = rng.choice(list("abcdef"), N)
+    taken = br.study_of(df).columns["role"]
+    assert set(taken[taken.index.str.startswith(("health", name))]) == {"synthesised", "left out"}
+    alone = br.study_of(df[["sex", "age", name]]).columns["role"]
+    assert alone[name] == "synthesised"
+
+
+def test_further_keys_are_not_chosen_for_synthesis_before_other_columns():
+    """With four keys, an ethnic group was synthesised before the answers of the survey."""
+    rng = np.random.default_rng(10)
+    names = ["sex", "state", "race", "marital", "ethnicity", "answer", "opinion", "reply"]
+    df = pd.DataFrame({name: rng.integers(0, 3, N) for name in names})
+    taken = br.study_of(df).columns["role"]
+    assert taken["ethnicity"] == "kept"
+    assert (taken[["answer", "opinion", "reply"]] == "synthesised").all()
 
 
 def test_what_no_study_can_be_made_of_is_told_with_the_reasons():
@@ -406,7 +494,7 @@ def test_wide_tables_get_a_short_first_study():
     [w if w not in LONG else pytest.param(w, marks=pytest.mark.slow) for w in WRITERS],
     ids=lambda write: write.__name__,
 )
-@pytest.mark.filterwarnings("ignore:.*(looks as if|for thousands|unreliable|classes)")
+@pytest.mark.filterwarnings("ignore:.*(is read with|for thousands|unreliable|classes)")
 def test_the_study_runs_to_a_verdict_as_it_stands(tmp_path, write):
     write(tmp_path / "a.csv")
     br.study_of(tmp_path / "a.csv", path="a.csv").save(tmp_path / "study.toml")

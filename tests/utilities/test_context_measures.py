@@ -247,11 +247,14 @@ def held_out(d, holdout, release=None):
 
 
 def test_the_error_of_a_holdout_is_stated():
-    """At most that, over files of one population: here half of it (Voronoi cells of a plane)."""
     d, h = random_table(300, 1), random_table(200, 2)
     assert held_out(d, h) == pytest.approx(np.sqrt(0.25 / 300 + 0.25 / 200))
-    rng = np.random.default_rng(5)
-    found = []
+
+
+@pytest.mark.check
+def test_the_error_of_a_holdout_is_that_of_repetition():
+    """At most that, over files of one population: here half of it (Voronoi cells of a plane)."""
+    rng, found = np.random.default_rng(5), []
     for _ in range(60):
         tables = [
             pd.DataFrame(rng.normal(size=(n, 2)), columns=["a", "b"]) for n in (120, 900, 120)

@@ -36,6 +36,7 @@ from bayes_risk.app.study.declare import (
     provenance_of,
     read_grouped,
     read_release,
+    read_weights,
     scale_ends,
     sweep_options,
     synthesis_options,
@@ -176,6 +177,7 @@ def result_of(
     clock, seeds = Clock(tell=how["progress"]), stage_seeds(seed)
     with clock("data"):
         df, sha256, grouped = read_grouped(study.data)
+        study, df = read_weights(study, df)
         runs = tried_of(study, what, df)
         files = {name: one.release for name, one in runs.items()}
         provenance = provenance_of(study, df, sha256, files)

@@ -150,8 +150,8 @@ def _model(study: Study, df: pd.DataFrame, above: Collection[str]) -> Iterator[N
         numbers = [toml_key(str(c)) for c in df if is_numeric(df[c].dtype)]
         levels = f', with [data.levels] {" and ".join(numbers)} = "held"' if numbers else ""
         effect = (
-            f"{kind} releases values of the original, and a value that only the target can have "
-            "given is certain; latent classes (DPMPM) give every level a probability"
+            f"{kind} releases original values: one that only the target can have is disclosed with "
+            "certainty; latent classes (DPMPM) give every level a positive probability"
         )
         others = study.model.model_fields_set - {*KEYS["model.DPMPM"]}
         without = [f"[model] {key}" for key in type(study.model).model_fields if key in others]
@@ -191,8 +191,8 @@ def _related(study: Study, df: pd.DataFrame, above: Collection[str]) -> Iterator
     found = {(one, other): _explained(cells[one], cells[other]) for one in made for other in kept}
     one, other = max(found, key=lambda pair: found[pair])
     effect = (
-        f"{other} is released unchanged, and of all such columns it is most informative of a "
-        f"synthesised one: it explains {percent(found[one, other])} of the entropy of {one}"
+        f"{other} is the unchanged column that is most informative about a synthesised one: it "
+        f"explains {percent(found[one, other])} of the entropy of {one}"
     )
     yield NextStep("", f"Leave {other} out of [data] columns, or synthesise it", effect)
 

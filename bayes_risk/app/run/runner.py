@@ -34,7 +34,7 @@ from bayes_risk.app.output import (
     workplace,
     write_run,
 )
-from bayes_risk.app.study.declare import AUDITS, read_data
+from bayes_risk.app.study.declare import AUDITS, read_data, read_weights
 from bayes_risk.app.study.files import files_behind
 from bayes_risk.app.study.study import Study, candidate_study, files_in
 from bayes_risk.data.microdata import Microdata
@@ -233,7 +233,7 @@ def estimate(
     """
     whole_number("n_jobs", n_jobs)
     study.check_says(kind)
-    df, _ = read_data(study.data)
+    study, df = read_weights(study, read_data(study.data)[0])
     costs: list[tuple[int, int]] = []
     seconds: dict[str, float] = {}
     processes = backend in ("loky", "dask")
@@ -362,6 +362,8 @@ def _one(study: Study, df: pd.DataFrame, size: Any, cases: int, tell: Progress) 
         small = audit.with_keys(small, attribute=few)
     whole = df.apply(lambda c: c.astype("category") if c.dtype.kind not in "iufb" else c)
     part = whole.iloc[np.sort(rows)]
+    if study.weights is not None:
+        small = small.weighed(study.weights.loc[part.index])
     given = None if study.release.files is None else audit.stand_in(small, part, None)
     clock, seeds = audit.Clock(clocks.process_time), audit.stage_seeds(0)
     how: dict[str, Any] = {"n_jobs": 1, "progress": tell}

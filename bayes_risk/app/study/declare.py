@@ -19,6 +19,7 @@ from bayes_risk._core.formats import toml_value
 from bayes_risk._core.validate import known_columns
 from bayes_risk.data.coarsening import coarsened
 from bayes_risk.data.groups import groups_of
+from bayes_risk.data.record_weights import positive_numbers
 from bayes_risk.data.table import read_table
 from bayes_risk.data.variables import Variable, declare_levels, declared
 from bayes_risk.demo import demo_data
@@ -44,6 +45,9 @@ def fit_model(study: Study, declaration: Any, df: pd.DataFrame, **how: Any) -> A
     """Fit a declaration to the table, or take the draws or trees that the study brings."""
     way = getattr(declaration, study.model.way)
     options = study.model.fit_options() | taken(way, **how, missing=study.data.missing)
+    if (name := getattr(study.model, "weights", None)) is not None and study.weights is not None:
+        df = df.assign(**{name: study.weights.loc[df.index, name]})
+        options["weights"] = name
     return way(df=df, **options)
 
 
@@ -236,6 +240,26 @@ def _read(data: DataSection) -> tuple[pd.DataFrame, str, Grouped | None]:
     if data.household in df:  # no model uses it
         df = df.drop(columns=data.household)
     return declare_levels(df, declared(data.levels), "the data"), sha256, grouped
+
+
+def read_weights(study: Study, df: pd.DataFrame) -> tuple[Study, pd.DataFrame]:
+    """The study with the survey weights that it names, and the table without their columns."""
+    named = study.weights_named()
+    found = pd.DataFrame(index=df.index)
+    for name, where in named.items():
+        if name not in df:
+            raise refused(*where, f"names column {name!r}; the data have {list(df.columns)}")
+        try:
+            found[name] = positive_numbers(df, name, "the data")
+        except InputError as error:
+            raise placed(error, where[0]) from None
+        if where[1] == "in_file" and (below := int((found[name] < 1).sum())):
+            raise refused(
+                *where,
+                f": column {name!r} has {below:,} weights below 1, and 1 / weight is to be a "
+                "probability; give weights that count people",
+            )
+    return (study.weighed(found), df.drop(columns=[*named])) if named else (study, df)
 
 
 def household_results(study: Study, ready: "Prepared", found: "Found", grouped: Grouped) -> "Found":

@@ -60,19 +60,21 @@ thresholds: attribute_gain attribute_log_bayes_factor share_not_audited group_ga
     certain_persons public share_unreliable rhat membership_auc membership_log_bayes_factor
     accept_simulated utility
 output: folder confidential release keep_labels redact min_count
-model.CART: kind order min_leaf bootstrap smoothing floor missing_numbers models
-model.Chain: kind parts draws tune chains missing_numbers
+model.CART: kind order min_leaf bootstrap smoothing floor missing_numbers weights models
+model.Chain: kind parts draws tune chains missing_numbers weights
 model.DPMPM: kind n_classes concentration_prior level_prior impossible columns draws tune chains
-    thin splits
+    thin splits weights
 model.Forest: kind order n_trees min_leaf votes dirichlet chain
-model.Marginals: kind level_prior columns
+model.Marginals: kind level_prior columns weights
 model.Mixture: kind families n_classes exposure rounded scales concentration_prior level_prior
-    rate_prior normal_prior zeros columns draws tune chains thin splits missing_numbers
+    rate_prior normal_prior zeros columns draws tune chains thin splits missing_numbers weights
+model.NestedDPMPM: kind household n_classes n_members spouse impossible concentration_prior
+    level_prior draws tune chains thin
 model.PMM: kind order identifying threshold cuts models constraints donors later selection
 model.PoissonMixture: kind n_classes synthesizer quantile concentration_prior rate_prior zeros
-    covariates exposure level_prior draws tune chains thin splits
-model.PyMCModel: kind build columns draws tune chains nuts_sampler
-model.Regression: kind formulas families prior priors draws tune chains nuts_sampler
+    covariates exposure level_prior draws tune chains thin splits weights
+model.PyMCModel: kind build columns draws tune chains nuts_sampler weights
+model.Regression: kind formulas families prior priors draws tune chains nuts_sampler weights
 model.Simulator: kind generator command columns runs share seconds missing_numbers
 """
 KEYS = {of.split(":")[0]: of.split(":")[1].split() for of in re.split(r"\n(?=\S)", TEXT.strip())}

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
+import pandas as pd
 from pydantic import (
     BeforeValidator,
     Field,
+    PrivateAttr,
     SerializerFunctionWrapHandler,
     TypeAdapter,
     ValidationInfo,
@@ -41,6 +43,7 @@ from .keys import (
     worded,
 )
 from .signatures import (
+    WEIGHTS,
     DeclaredPart,
     Label,
     Table,
@@ -140,7 +143,33 @@ def made_guesses(guesses: Any, budget: int) -> Any:
 
 # --- the sections ---------------------------------------------------------------------------------
 
-INTRUDER = part(br.Intruder, ("knows_columns", "others"))
+
+class SampledSection(DeclaredPart):
+    """``{ weights = "w" }``: 1 / w, the probability with which each record was sampled."""
+
+    weights: str = worded(WEIGHTS, ...)
+    _chance: Any = PrivateAttr(0.5)  # as good as any before the table is read
+
+    def read(self, table: pd.DataFrame) -> "SampledSection":
+        """The same, with the weights of the records."""
+        found = self.model_copy()
+        found._chance = 1.0 / table[self.weights]
+        return found
+
+    def made(self, **more: Any) -> Any:
+        """One probability a record."""
+        return self._chance
+
+
+IN_FILE, _ = field_of(arguments_of(br.Intruder)["in_file"])
+INTRUDER = part(
+    br.Intruder,
+    ("knows_columns", "others"),
+    in_file=(
+        Annotated[IN_FILE | Table, read_as_part([SampledSection])],
+        worded('a number above 0, at most 1, or { weights = "w" }', 1.0),
+    ),
+)
 BY_MODEL = ("evidence", "target_mcse", "max_doublings", "refit_budget")
 SOME = '"all" or a number of records to draw at random, or a list of labels'
 Labels = Annotated[list[Label], Field(min_length=1)]

@@ -62,6 +62,7 @@ ELSEWHERE = frozenset(
 )
 Label = Annotated[int, Field(strict=True)] | str  # of a record
 Level = str | bool | int | float
+WEIGHTS = "the name of the column of survey weights"
 LISTS = {int: "a list of whole numbers", float: "a list of numbers", str: "a list of texts"}
 SIMPLE: dict[Any, tuple[Any, str]] = {  # as pydantic checks it in a file, and in words
     int: (Annotated[int, Field(strict=True)], "a whole number"),
@@ -413,6 +414,9 @@ def model_section(kind: str, way: str = "fit") -> type[ModelSection]:
     for key, least in (("chains", 2), ("draws", 4)):  # errors are taken between chains
         if key in more and int in members(more[key].annotation):
             keys[key] = (int, whole(key, more[key].default, least=least))
+    weights = inspect.signature(getattr(declares, way)).parameters.get("weights") if way else None
+    if weights is not None and weights.annotation is Any:
+        keys["weights"] = (str | None, Field(None, description=WEIGHTS))
     section = create_model(f"{kind}Section", __base__=ModelSection, **keys)
     section.declares, section.way, section.own, section.more = declares, way, own, more
     return section

@@ -65,6 +65,7 @@ class Study(SETTINGS, Section):  # type: ignore[misc]
     """Everything one run does. Equal studies with a seed give equal numbers."""
 
     _context: Any = PrivateAttr(None)  # of candidates, whose sections are read later
+    _weights: Any = PrivateAttr(None)  # columns of weights, once the table is read
 
     @model_validator(mode="after")
     def _sections_agree(self, info: ValidationInfo) -> "Study":
@@ -75,6 +76,39 @@ class Study(SETTINGS, Section):  # type: ignore[misc]
     def with_output(self, folder: Path) -> "Study":
         """Return the same study with its results in another folder."""
         return self.model_copy(update={"output": self.output.model_copy(update={"folder": folder})})
+
+    @property
+    def weights(self) -> pd.DataFrame | None:
+        """Survey weights of the records, by the name of their column, once they are read."""
+        found: pd.DataFrame | None = self._weights
+        return found
+
+    def weights_named(self) -> dict[str, tuple[str, str]]:
+        """Columns of survey weights, and section and key of each; those of candidates too."""
+        names = (name for name in (self.compare.candidates if self.compare else ()))
+        found = {
+            c: w for one in names for c, w in candidate_study(self, one).weights_named().items()
+        }
+        if isinstance(given := self._in_file, sections.SampledSection):
+            found[given.weights] = "attribute.intruder", "in_file"
+        if (name := getattr(self.model, "weights", None)) is not None:
+            found[name] = "model", "weights"
+        return found
+
+    def weighed(self, table: pd.DataFrame | None) -> "Study":
+        """The same study with the weights of the records."""
+        update: dict[str, Any] = {}
+        if isinstance(given := self._in_file, sections.SampledSection) and table is not None:
+            intruder = self.attribute.intruder.model_copy(update={"in_file": given.read(table)})
+            update["attribute"] = self.attribute.model_copy(update={"intruder": intruder})
+        found = self.model_copy(update=update)
+        found._weights = table
+        return found
+
+    @property
+    def _in_file(self) -> Any:
+        intruder = None if self.attribute is None else self.attribute.intruder
+        return None if intruder is None else intruder.in_file
 
     def check_says(self, what: str) -> None:
         """Refuse to run what the study says nothing of."""
@@ -239,6 +273,7 @@ def check_agreement(study: Study) -> None:
     excluded: list[Any] = [
         (("sweep.model",), sweep and sweep.model, taken, "a model that files bring"),
         (("reweight",), weigh, taken, "a model that files bring"),
+        (("reweight",), weigh, getattr(study.model, "weights", None), "[model] weights"),
         (("reweight",), weigh, audit and audit.knows.knows_less,
          "[attribute.intruder]: it is for one who knows every other record"),
         (("reweight",), weigh, files, "[release] files: it makes the release"),
@@ -312,7 +347,7 @@ def candidate_study(study: Study, name: str, df: pd.DataFrame | None = None) -> 
         one = Study.model_validate(content, context=study._context)
         one = one.model_copy(update=_suited(one, df))
         check_agreement(one)
-        return one
+        return one.weighed(study.weights)
     except ValidationError as error:
         found = problems(error, (study._context or {}).get("lines", ()))
         raise placed(found, within=f"[compare.{name}]: ") from None

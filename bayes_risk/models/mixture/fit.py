@@ -301,7 +301,8 @@ class MixtureFit(Fitted):
         label, draw = np.empty(len(rows.positions), np.int16), self.draws
         ones, nothing = np.ones(len(label), np.int64), (np.empty(0), np.empty((0, 0)))
         units = Units(data=rows, multiplicity=ones, unit=ones).arrays
-        fixed = draw.pi[h], draw.phi[h], self.prior.layout
+        # writeable, as in the sampler: of each kind of array everything is compiled anew
+        fixed = draw.pi[h].copy(), draw.phi[h].copy(), self.prior.layout
         flags, size = np.empty((0, 0), bool), np.empty(0, np.int64)
         draw_labels(rng, units, *fixed, *nothing, label, flags, size)
         return label.astype(np.int64)

@@ -166,7 +166,7 @@ class Cases:
         for v in self.columns[self.columns >= p].tolist():
             constants[:, v, 0] = self.log_volume(x[:, v], v)
         some = (self.exposure, self.linked, self.held, self.given, self.given_linked)
-        blocks: Any = [np.ascontiguousarray(y[block]) for y in some]
+        blocks: Any = [y[block].copy() for y in some]  # all writeable: compiled once
         arrays = label, flags, x, *blocks, w, constants, of_z, rows
         return CaseArrays(*arrays)
 

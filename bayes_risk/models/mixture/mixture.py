@@ -26,6 +26,7 @@ from bayes_risk._core.errors import InputError, TruncationWarning
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import known_columns, one_of, positive, positives, whole_number
 from bayes_risk.data.microdata import Microdata, Number, checked_table
+from bayes_risk.data.record_weights import survey_weights
 from bayes_risk.data.variables import stand_ins
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.models.fits.sampling import Length, kept_chains, mixing
@@ -56,6 +57,7 @@ def fitted_mixture(
 
     splits, sampler, sample, random_seed, n_jobs, progress = run
     one_of("sampler", sampler, ("gibbs", "nuts"))
+    df, weights = survey_weights(df, weights)
     df = of_columns(df, getattr(model, "columns", None))
     data = df if isinstance(df, Microdata) else model._coded(df, **tables)
     data, columns, prior, alpha = model._read(data, weights)
@@ -213,10 +215,14 @@ class MixtureModel(Declaration, ABC, Generic[F]):
             The confidential table; see `Microdata.from_frame` for ``missing``, ``levels``,
             ``releases``, and ``missing_numbers`` of `models.Mixture`, of which numbers may be
             missing too with ``missing="level"``.
-        weights : array (n,) or Series, optional
+        weights : array (n,), Series or str, optional
             Record weights alpha_i in (0, 1]: Theta is drawn from the pseudo-posterior
             ``p(Theta) prod_i sum_k [pi_k f_k(y_i)]^alpha_i`` (docs/sensitivity.md). Not with
-            ``impossible`` or ``zeros``; of `PoissonMixture` with ``kind="MP"`` alone.
+            ``impossible`` or ``zeros``; of `PoissonMixture` with ``kind="MP"`` alone. A text is the
+            column of survey weights, as in `Population.weighted`: no model has it, and ``alpha_i =
+            n w_i / sum_j w_j`` (Savitsky & Toth 2016), which may be above 1. They make parameters
+            those of the population; the spread of the pseudo-posterior ignores the design. A weight
+            of 2 is two equal records in one class.
         draws, tune, chains : int
             Kept draws and warm-up of each chain, at least 4, 0 and 1. An audit led by the release
             takes twice the chains, half as long (docs/modes.md): the defaults are made for it, and
@@ -248,7 +254,8 @@ class MixtureModel(Declaration, ABC, Generic[F]):
         InputError
             Tables that `Microdata.from_frame` refuses; columns that the model does not fit:
             numbers that are no counts, exposures that are not positive; counts of draws out of
-            range; weights of another length, missing or outside (0, 1]; structural zeros that the
+            range; weights of another length, missing or outside (0, 1], or a column of them that
+            is absent or holds numbers that are not above 0; structural zeros that the
             table contradicts; splits with ``impossible`` or ``sampler="nuts"``.
 
         Warns

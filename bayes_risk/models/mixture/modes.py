@@ -171,7 +171,7 @@ def probed(data: Microdata, cases: Targets) -> Targets:
             codes.append(guess)
             same.append(guess[:, i] == own[:, i])
     guesses = GuessSet.of(np.stack(codes), ~np.stack(same))
-    return replace(few, guesses=possible(guesses, data, few.profiles, few.columns))
+    return replace(few, guesses=possible(guesses, data, few.profiles, few.columns, few.record))
 
 
 TRIES = 4  # of a chain that leaves the mode, from where it was in it

@@ -232,7 +232,8 @@ class Units:
         power, data = np.empty(0) if self.power is None else self.power, self.in_order
         if self.power is None and not data.has_numbers:
             return LevelUnits(LevelRows(data.positions), self.multiplicity)
-        return NumberUnits(data, self.multiplicity, power)
+        # in one order of memory: for each other one everything is compiled anew
+        return NumberUnits(Rows(*map(np.ascontiguousarray, data)), self.multiplicity, power)
 
     def thinned(self, size: int, rng: Rng) -> "Units":
         """About so many individuals, each as likely; all of them where there are no more."""

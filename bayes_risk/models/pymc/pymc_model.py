@@ -11,7 +11,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import known_columns
 from bayes_risk.data.microdata import Microdata
-from bayes_risk.data.record_weights import checked_weights
+from bayes_risk.data.record_weights import checked_weights, survey_weights
 from bayes_risk.models.fits.sampling import Length
 from bayes_risk.models.fits.synthesis import Declaration, Ticker, microdata
 
@@ -124,6 +124,7 @@ class PyMCModel(Declaration):
         audit.
         """
         length = Length.checked(draws=draws, tune=tune, chains=chains)
+        df, weights = survey_weights(df, weights)
         if not isinstance(df, Microdata):
             df = microdata(df, None, numbers=numbers, levels=levels, missing=missing)
         known_columns("columns", self.columns, df.columns)

@@ -180,9 +180,8 @@ def _read(where: str, response: str, formula: str) -> Reading:
     except Exception as error:  # its text is made of the formula alone
         why = re.split(r"\n|\. |\(<", names.restored(str(error)))[0].strip(" .")
         raise InputError(
-            f"{where} cannot be read: {why}; write '1 + x + C(group)', and names that are "
-            f"not plain "
-            "words in backticks"
+            f"{where} cannot be read: {why}; write '1 + x + C(group)', and names that are not "
+            "plain words in backticks"
         ) from None
     if not isinstance(parsed, SimpleFormula):
         raise InputError(

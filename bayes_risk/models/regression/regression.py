@@ -16,7 +16,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import known_columns, one_of, positive
 from bayes_risk.data.microdata import Microdata, Number, checked_table
-from bayes_risk.data.record_weights import checked_weights
+from bayes_risk.data.record_weights import checked_weights, survey_weights
 from bayes_risk.data.variables import is_numeric
 from bayes_risk.models.fits.sampling import Length
 from bayes_risk.models.fits.synthesis import Declaration
@@ -157,6 +157,7 @@ class Regression(Declaration):
                 "nutpie",
                 'needs nutpie: pip install "bayes-risk[fast]", or leave it out',
             )
+        df, weights = survey_weights(df, weights)
         data = self._microdata(df, levels=levels, releases=releases, missing=missing)
         rng, alpha = np.random.default_rng(random_seed), checked_weights(weights, data.index)
         parts = self._parts(data)

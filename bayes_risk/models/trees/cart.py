@@ -14,7 +14,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.progress import Asked, shows_progress
 from bayes_risk._core.validate import known_columns, one_of, positive, whole_number
 from bayes_risk.data.microdata import Codes, Microdata, Number
-from bayes_risk.data.record_weights import checked_weights, weights_in_words
+from bayes_risk.data.record_weights import checked_weights, survey_weights, weights_in_words
 from bayes_risk.data.rpart_file import SynthpopModels
 from bayes_risk.evidence.contract import (
     Capabilities,
@@ -431,11 +431,11 @@ class CART(Declaration):
         missing, missing_numbers
             See `Microdata.from_frame`. With ``missing="level"`` numbers may be missing too: in
             trees a missing one is a number a little below all others.
-        weights : array (n,) or Series, optional
+        weights : array (n,), Series or str, optional
             Record weights alpha_i in (0, 1], powers of the multinomial likelihood in the leaves
             (docs/sensitivity.md): the bootstrap's Dirichlet has them in the place of
             ones, plain draws are in proportion to them, and splits are found with them.
-            ``min_leaf`` still counts records.
+            ``min_leaf`` still counts records. A text: as in `DPMPM.fit`.
         sample : bool
             Accepted for uniformity; nothing is sampled.
         random_seed : int, Generator or None
@@ -450,6 +450,7 @@ class CART(Declaration):
             Columns of ``order`` that the table lacks, outcomes with one value, no predictor;
             weights of another length, missing or outside (0, 1], or with ``smoothing``.
         """
+        df, weights = survey_weights(df, weights)
         data = microdata(
             df,
             columns,

@@ -69,7 +69,7 @@ def node_counts(
         counts.values,
         (keys, kind.reshape(-1) - first[node]),
         (n_known, tree.end - tree.begin - n_known, R, weight, hidden, rest),
-        (first, types[:, 1], np.ascontiguousarray(types[:, 2:]), times),
+        (first, *map(np.ascontiguousarray, (types[:, 1], types[:, 2:])), times),
     )
 
 

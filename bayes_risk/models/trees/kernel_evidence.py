@@ -217,6 +217,6 @@ def _answered(tree, shown, plain, seed, asked):
         else:
             # in each batch more draws of the weights in small nodes, where they vary more
             kept = max(8, min(64, int(200.0 / math.sqrt(len(held)))))
-            draws = (BATCHES, kept, seed + np.uint64(k))
+            draws = (off.shape[1], kept, seed + np.uint64(k))
             changes(held, values, whole, draws, questions, answers)
     return gain, off, ess

@@ -179,9 +179,9 @@ def _log_ndtr(x):
 @numba.njit(cache=True, nogil=True)
 def bandwidth(values):
     """Silverman's rule, 0.9 min(sd, IQR / 1.34) n^(-1/5); the sd alone where the IQR is 0."""
-    n = len(values)
-    sd = math.sqrt(((values - values.mean()) ** 2).sum() / (n - 1))
-    q = np.quantile(values, np.array([0.25, 0.75]))
+    n, moved = len(values), values - values.min()  # a mean of large values has their rounding
+    sd = math.sqrt(((moved - moved.mean()) ** 2).sum() / (n - 1))
+    q = np.quantile(moved, np.array([0.25, 0.75]))
     spread = (q[1] - q[0]) / 1.34
     return 0.9 * (min(sd, spread) if spread > 0 else sd) * n**-0.2
 

@@ -236,9 +236,9 @@ def _claims(risk: AttributeRisk) -> Table:
     return Table(
         title="What the intruder claims",
         caption=(
-            f"Values of {len(risk.index):,} records that the intruder finds at least so probable"
-            f"{_under(risk)}, and the share of these claims that is right (95 % interval). A "
-            "range in brackets behind a number of claims allows for Monte Carlo error."
+            f"A claim is a guess that reaches the stated probability{_under(risk)}. Number of "
+            f"claims for {len(risk.index):,} records (in brackets, the range within Monte Carlo "
+            "error), and the share that is right (95 % interval)."
         ),
         frame=pd.DataFrame(found.unstack("confidence", sort=False)),
         head="Values",

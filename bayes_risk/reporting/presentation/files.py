@@ -144,8 +144,8 @@ def _(links: Links) -> str:
 def _(links: Links) -> dict[str, Table]:
     """The tests, one row a kind."""
     table = Table(
-        caption=f"{counted(links.m, 'file')}, {links.n:,} persons, {len(links.tests):,} tests. Of "
-        "each kind the test that shows most persons.",
+        caption=f"{counted(links.m, 'file')}, {links.n:,} persons, {len(links.tests):,} tests. For "
+        "each kind, the test that shows most persons.",
         note="These tests use no model. By chance at most half of all pairs of equal or nearest "
         "records join an original person and a released record. For rows, the number by chance is "
         "that of rows in random order.",
@@ -174,7 +174,7 @@ def _(rows: RowCorrespondence) -> str:
     """Say it in plain words."""
     fewest = min(len(names) for names in rows.kept)
     if not fewest and not rows.doubts():
-        return "Released rows are stated to be the original's records; no kept column shows it."
+        return "Released rows are stated to be the original's records; no kept column confirms it."
     return " ".join(rows.doubts().values()) or (
         f"Released rows are the original's {rows.n:,} records, as kept columns show, at least "
         f"{fewest:,} in each."

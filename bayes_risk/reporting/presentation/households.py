@@ -39,8 +39,8 @@ def _(risk: HouseholdRisk) -> str:
     expected, without = _expected(risk, "households_at_risk")
     left = f" Left out, with members not audited: {counted(risk.left_out, 'household')}."
     return (
-        f"Of {counted(len(risk.index), 'household')}, {expected} are expected of which "
-        f"{EVENTS[risk.kind][1]}{without}. The largest probability is "
+        f"Expected number of households, of {len(risk.index):,}, in which {EVENTS[risk.kind][1]}: "
+        f"{expected}{without}. The largest probability is "
         f"{number(risk.probability.max())}.{left * bool(risk.left_out)}"
     )
 

@@ -92,8 +92,8 @@ def _(risk: Matching) -> str:
     s, true = int(pooled["unique_matches"]), int(pooled["true_matches"])
     singles = "No record has a unique match."
     if s:
-        singles = f"{counted(s, 'record')} {'has' if s == 1 else 'have'} a unique match, which "
-        singles += f"is the right one for {true:,} ({percent(true / s)})."
+        singles = f"{counted(s, 'record')} {'has' if s == 1 else 'have'} a unique match; "
+        singles += f"{true:,} of these {'is' if true == 1 else 'are'} right ({percent(true / s)})."
     if PERSONS in pooled:
         found, persons = int(pooled[PERSONS]), counted(risk.n_persons, "person")
         share = percent(found / risk.n_persons)
@@ -208,10 +208,9 @@ def _(counts: MatchCounts) -> dict[str, Table]:
     table = Table(
         note=NOBODYS,
         caption=(
-            f"Of {counts.n:,} targets{counts.of_persons()}, those matched by so many rows, the "
-            "average, and those matched by a single row that matches no other original record. "
-            f"Thinned: of at most {counts.drawn:,} rows at random; others: of as many other "
-            "records."
+            f"{counts.n:,} targets{counts.of_persons()} by number of matching rows; the average; "
+            "and targets whose single row matches no other original record. Thinned: at most "
+            f"{counts.drawn:,} rows at random; others: as many other records."
         ),
         frame=rows,
         head="Release",

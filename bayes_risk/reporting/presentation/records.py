@@ -81,10 +81,9 @@ def _(found: Membership) -> str:
         error = np.hypot(found.standard_error[0], found.mcse_of_measures[0])
         text = (
             "Of a member and a person outside the data, the release points to the member "
-            f"{number(auc, 1)} times in 100 (+- {two_errors(100 * error, digits=1)}; 50 "
-            "without the release). At a false positive rate of 5 %, the intruder finds "
-            f"{number(100 * found.measures[2], 1)} of 100 members (5 without "
-            "the release). "
+            f"{number(auc, 1)} times in 100 (+- {two_errors(100 * error, digits=1)}; 50 without "
+            "the release). At a false positive rate of 5 %, the intruder finds "
+            f"{number(100 * found.measures[2], 1)} of 100 members (5 without the release). "
         )
     with np.errstate(over="ignore"):
         top = factor(float(np.exp(found.log_bayes_factor[found.member].max())))
@@ -111,8 +110,7 @@ def _(found: PrivacyLoss) -> str:
         moved = (
             "This release changes the odds between two guesses for a record by at most the "
             f"factor {factor(top['odds_factor'])}: a largest privacy loss of "
-            f"{number(top['privacy_loss'])}{error}, and "
-            f"{number(median)} for the median record (0 "
+            f"{number(top['privacy_loss'])}{error}, and {number(median)} for the median record (0 "
             "without the release)."
         )
     bad = int((~table["reliable"]).sum())

@@ -324,8 +324,8 @@ def _(reweighting: Reweighting) -> str:
     return (
         f"Stopped after round {len(rows) - 1}: {reweighting.reason}. The truth's probability went "
         f"from {risk[0]} to {risk[1]} on average and from {worst[0]} to {worst[1]} in the "
-        f"worst case{above}. Margins are {margins[0]}, then {margins[1]} away from the "
-        f"original's, pairwise tables {pairs[0]}, then {pairs[1]}. "
+        f"worst case{above}. The distance from the original went from {margins[0]} to "
+        f"{margins[1]} for margins, and from {pairs[0]} to {pairs[1]} for pairwise tables. "
         f"{reweighting.moderate_in_words()}"
     )
 

@@ -124,9 +124,8 @@ def _(utility: Utility) -> str:
     text = f"A tree cannot distinguish {which} from the original."
     if ratio > 0:
         text = (
-            f"A tree distinguishes {which} from the original {number(ratio)} times as well "
-            "as a release drawn from the truth (SPECKS "
-            f"{number(specks)}, 0 to 1)."
+            f"A tree distinguishes {which} from the original {number(ratio)} times as well as a "
+            f"release drawn from the truth (SPECKS {number(specks)}, 0 to 1)."
         )
     if utility.pair_names:
         table = utility.pairs

@@ -254,9 +254,8 @@ def not_judged(risk: AttributeRisk) -> str:
         return ""
     example = f'{{ {risk.variables[0].name} = "levels" }}'
     return (
-        "single variables are not judged, because guesses differ from the truth in few "
-        "variables at a time; "
-        f"guesses of every combination judge them (guesses: {example})"
+        "single variables are not judged, because guesses differ from the truth in few variables "
+        f"at a time; to judge them, guess every combination (guesses: {example})"
     )
 
 

@@ -39,14 +39,14 @@ CURES = {  # of doubts of verdict and report; settings have one name in study fi
     "classes": f"attribute_risk of {LONGER.format('a larger n_classes')}",
     "chains from the release": f"target_mcse = {{target_mcse}}, {STAYS}",
     "modes differ": (
-        "these files cannot be settled; make others with another random_seed, in one mode"
+        "not possible for these files; make others with another random_seed, in one mode"
     ),
     "rough": "more draws of the model or target_mcse; else treat these numbers as rough",
     "draws": f"membership of {LONGER.format('draws = {draws}')}",
     # what was looked at
     "targets": 'targets = {targets} (drawn at random), or "all"',
     "groups": 'targets = "all"',
-    "grid narrow": 'a wider grid of numbers with the same step, also in the place of "levels"',
+    "grid narrow": 'a wider grid of numbers with the same step, also instead of "levels"',
     "grid coarse": "a finer grid of numbers (n)",
     "others": "others, people outside the data",
     "membership error": "more others, people outside the data, and more records",
@@ -65,7 +65,7 @@ CURES = {  # of doubts of verdict and report; settings have one name in study fi
     ),
     "rows unknown": (
         "corresponds = true if row i of each file is record i, else corresponds = false; "
-        "only their maker knows"
+        "ask the producer of the files"
     ),
     "shared": 'parameters = "shared" or "plug-in" of the release, as used for the files',
     "unbalanced": "classes of the release as used for the files, and their model",
@@ -75,8 +75,8 @@ CURES = {  # of doubts of verdict and report; settings have one name in study fi
     ),
     "mechanism": f"only the model that made the files settles these; {OWN_MODEL}",
     "simulated": (
-        "nothing shows that a generator is safe; accept_simulated = true of [thresholds] takes "
-        "this intruder as the measure"
+        "no simulation proves a generator safe; accept_simulated = true of [thresholds] accepts "
+        "this intruder as the standard"
     ),
     "more runs": "more runs of Simulator",
     # what the columns show
@@ -95,7 +95,7 @@ CURES = {  # of doubts of verdict and report; settings have one name in study fi
         "files whose sums are not adjusted to the original's; if the sums are public anyway, "
         f"{PUBLIC}"
     ),
-    "linked": "these files cannot be settled; synthesise the named columns without original values",
+    "linked": "not possible for these files; synthesise these columns without original values",
 }
 
 

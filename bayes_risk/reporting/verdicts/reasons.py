@@ -330,9 +330,9 @@ def _membership(found: Membership, case: Case) -> Iterator[Reason]:
         row = found.summary().to_dict("index")["auc"]
         wide = math.hypot(2 * row["standard_error"], case.width * row["mcse"])
         text = (
-            f"The release points to the member of a pair, of {int(who.sum()):,} members and "
-            f"{int((~who).sum()):,} others, {100 * row['value']:.1f} times in 100; {100 * auc:g} "
-            "are allowed"
+            f"In pairs of one of {int(who.sum()):,} members and one of {int((~who).sum()):,} "
+            f"others, the release points to the member {100 * row['value']:.1f} times in 100; "
+            f"{100 * auc:g} are allowed"
         )
         yield compared_with_limit(AUC, (float(row["value"]), wide), auc, text, "membership error")
     if factor is not None:  # members one by one; an unreliable one can be a doubt, no decision
@@ -417,8 +417,8 @@ def _columns(found: Exposure, case: Case) -> Iterator[Reason]:
     if others and not public.keys() & facts.unchanged and 2 * facts.alone_together > n:
         text = (
             f"{facts.alone_together:,} of the {n:,} persons are unique in their values of the "
-            f"unchanged columns together, of which {', '.join(others[:SHOWN])} "
-            f"{'is' if len(others) == 1 else 'are'} in no key"
+            f"unchanged columns together ({', '.join(others[:SHOWN])} "
+            f"{'is' if len(others) == 1 else 'are'} in no key)"
         )
         if case.attribute is None:
             yield doubt(TOGETHER, f"{text}: an intruder who knows them finds the row.", "public")
@@ -432,8 +432,8 @@ def _columns(found: Exposure, case: Case) -> Iterator[Reason]:
             else:  # fresh names meet those of the original too, and nothing tells how often
                 yield doubt("identifiers", f"{text}, some of them perhaps by chance.", "public")
     if outside := [name for name in facts.outside if name not in {*public, *facts.copies}]:
-        text = f"The original does not have {_listed(outside)}: what these columns show of persons "
-        yield doubt("columns outside the original", f"{text}cannot be judged.", "outside")
+        text = f"Columns that the original does not have cannot be judged: {_listed(outside)}."
+        yield doubt("columns outside the original", text, "outside")
 
 
 def facts_of(case: Case) -> str:
@@ -506,7 +506,7 @@ def _exact(found: Exposure, case: Case) -> Iterator[Reason]:
         text = (
             f"All {one.persons:,} persons of {counted(one.found, 'group')} of {one.by} have one "
             f"value of {one.column}, rare elsewhere, and both columns are released "
-            f"unchanged: a person's group shows the value."
+            f"unchanged: a person's group reveals the value."
         )
         yield doubt("groups with one value", text, "public")
 

@@ -1,0 +1,1 @@
+"""Households: classes of households, and within each classes of their members."""

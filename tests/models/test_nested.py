@@ -1,0 +1,336 @@
+"""Nested mixtures: labels against a twin, posteriors and evidence against sums over all labels."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import logsumexp
+from scipy.stats import chisquare
+
+import bayes_risk as br
+from bayes_risk.models.nested.completion import completed
+from bayes_risk.models.nested.masses import Theta
+from bayes_risk.models.nested.sampler import add_counts, draw_nested_labels, sticks
+from tests.models.test_nested_rules import HOUSEHOLD, coded
+from tests.oracles.nested_households import (
+    AGES,
+    RULES,
+    PriorDraws,
+    drawn_theta,
+    log_marginal,
+    possible,
+    probability,
+    table,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # short fits
+Y = [("own", 50, ()), ("rent", 30, (("child", 10),)), ("own", 70, (("spouse", 50), ("child", 30)))]
+FILES = [
+    [("rent", 50, ()), ("own", 50, (("child", 30),)), ("own", 70, (("spouse", 50), ("child", 10)))],
+    [("own", 30, ()), ("own", 30, (("spouse", 50),)), ("own", 50, (("spouse", 50), ("child", 10)))],
+]
+LONG = {"draws": 500, "tune": 100, "chains": 8, "thin": 2, "random_seed": 1}
+
+
+def nested(**more):
+    return br.models.NestedDPMPM(HOUSEHOLD, n_classes=2, n_members=2, **more)
+
+
+def with_rules():
+    return nested(spouse="spouse", impossible=br.Impossible(RULES))
+
+
+def released(files=FILES):
+    tables = [table(one) for one in files]
+    return br.Release(
+        datasets=tables, synthesized=["tenure", "relate", "age"], parameters="independent"
+    )
+
+
+def changed(household, member, **values):
+    """A household, one of its persons with other values; member -1 is the head."""
+    tenure, head, members = household
+    if member < 0:
+        return (values.get("tenure", tenure), values["age"], members)
+    one = (values["relate"], values["age"])
+    return (tenure, head, (*members[:member], one, *members[member + 1 :]))
+
+
+def test_labels_and_counts_are_those_of_a_plain_twin():
+    rng = np.random.default_rng(4)
+    layout, _, persons = coded(Y * 5, None)
+    theta, n, N = drawn_theta(rng, 3, F=3, M=2), len(persons.household), len(persons.member)
+    u, v = rng.random(n), rng.random(N)
+    label, classes = np.empty(n, np.int64), np.empty(N, np.int64)
+    draw_nested_labels(u, v, persons[:4], theta, label, classes)
+    counts = Theta(*(np.zeros(x.shape) for x in theta))
+    add_counts(persons[:4], label, classes, counts)
+    assert counts.pi.sum() == n and counts.phi.sum() == 2 * N and counts.lam.sum() == 2 * n
+    each = theta.omega * theta.phi[persons.member].prod(axis=1)  # (N, F, M)
+    of = np.repeat(np.arange(n), np.diff(persons.first))
+    for i in range(n):
+        w = theta.pi[persons.size[i]] * theta.lam[persons.household[i]].prod(axis=0)
+        w = w * each[of == i].sum(axis=2).prod(axis=0)
+        assert label[i] == np.searchsorted(np.cumsum(w / w.sum()), u[i])
+        for j in np.flatnonzero(of == i):
+            m = each[j, label[i]]
+            assert classes[j] == np.searchsorted(np.cumsum(m / m.sum()), v[j])
+
+
+def test_sticks_have_the_means_of_betas():
+    counts = np.tile([5.0, 0.0, 2.0], (40_000, 1))
+    weights, left = sticks(np.random.default_rng(5), counts, 0.5)
+    first, second = 6 / 8.5, 1 / 3.5
+    expected = [first, (1 - first) * second, (1 - first) * (1 - second)]
+    error = weights.std(axis=0) / 200
+    assert (np.abs(weights.mean(axis=0) - expected) < 4 * error).all()
+    np.testing.assert_allclose(np.exp(left).prod(axis=1), weights[:, 2])
+
+
+def test_open_columns_are_drawn_given_all_others():
+    """Ages given tenure and relations; three persons, of whom one is the partner."""
+    rng, many = np.random.default_rng(6), 20_000
+    layout, rules, persons = coded([("own", 50, ()), Y[2]])
+    theta = drawn_theta(rng, 2)
+    chosen = persons._replace(
+        household=np.repeat(persons.household[1:], many, axis=0),
+        member=np.tile(persons.member, (many, 1)),
+        first=2 * np.arange(many + 1),
+        size=np.ones(many, np.int64),
+    )
+    columns = np.array([False, False, False, True])  # hid, tenure, relate, age
+    made = completed(theta, rules, layout, chosen, columns, rng=rng)
+    assert (made.member[:, 0] == chosen.member[:, 0]).all()
+    ages = np.column_stack([made.household[:, 1] - 2, (made.member[:, 1] - 3).reshape(-1, 2)])
+    counts = np.bincount(np.ravel_multi_index(ages.T, (4, 4, 4)), minlength=64)
+    each = [
+        ("own", head, (("spouse", a), ("child", b))) for head in AGES for a in AGES for b in AGES
+    ]
+    p = np.array([probability(one, theta, 1) * possible(one) for one in each])
+    assert counts[p == 0].sum() == 0
+    p, counts = p[p > 0] / p.sum(), counts[p > 0]
+    big = p * many > 5
+    assert (
+        chisquare(
+            np.append(counts[big], counts[~big].sum() + 1),
+            (many + 1) * np.append(p[big], p[~big].sum() + 1 / (many + 1)) / (1 + 1 / (many + 1)),
+        ).pvalue
+        > 1e-4
+    )
+
+
+@pytest.mark.check
+def test_the_posterior_is_that_of_all_labels():
+    fit = nested().fit(table(Y), **LONG)
+    more = [("own", 50, ()), ("rent", 70, (("child", 10),))]
+    exact = [log_marginal([*Y, one]) - log_marginal(Y) for one in more]
+    found = predictive(fit, more)
+    for value, (mean, error) in zip(exact, found, strict=True):
+        assert abs(mean / np.exp(value) - 1) < 4 * error / mean
+
+
+def predictive(fit, households):
+    """Mean of p(household | theta) over draws, and its error between chains."""
+    sizes = list(fit.posterior.model.layout.sizes)
+    out = []
+    for one in households:
+        p = [
+            probability(one, fit.posterior.draws.theta(h), sizes.index(1 + len(one[2])))
+            for h in range(fit.n_draws)
+        ]
+        chains = np.array(p).reshape(fit.posterior.draws.n_chains, -1).mean(axis=1)
+        out.append((chains.mean(), chains.std(ddof=1) / len(chains) ** 0.5))
+    return out
+
+
+def audited(fit, m, label, guesses, evidence):
+    listed = br.Listed(pd.DataFrame(guesses, columns=["tenure", "relate", "age"]))
+    return br.attribute_risk(
+        fit,
+        released(FILES[:m]),
+        guesses=listed,
+        targets=[label],
+        evidence=evidence,
+        random_seed=3,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("evidence", ["predictive", "refit"])
+def test_evidence_is_that_of_all_labels(evidence):
+    """The last member of the third household, for one data set and for two."""
+    fit = nested().fit(table(Y), **LONG)
+    guesses = [("own", "child", 30), ("own", "grandchild", 70)]
+    each = [[*Y[:2], changed(Y[2], 1, relate=r, age=a)] for _, r, a in guesses]
+    base = [log_marginal(one) for one in each]
+    with_files = [[log_marginal([*one, *file]) for file in FILES] for one in each]
+    for m in (1, 2):
+        risk = audited(fit, m, 5, guesses, evidence)
+        exact = [sum(w[:m]) - m * b for w, b in zip(with_files, base, strict=True)]
+        gap = risk.log_evidence.sum(axis=0)[:, 0] - (np.array(exact) - exact[0])
+        truth = int(risk.truth[0])
+        assert truth == 0
+        assert abs(gap[1]) < 4 * risk.mcse_log_evidence[1, 0]
+
+
+@pytest.mark.slow
+def test_evidence_under_rules_is_that_of_draws_of_the_prior():
+    """A head, a partner and a child: the rules bind, and the mass of what is possible enters."""
+    prior = PriorDraws(150_000, (1, 2, 3), np.random.default_rng(7))
+    fit = with_rules().fit(table(Y), **LONG)
+    cases = {  # label: household, member and its guesses
+        3: (2, -1, [("own", "head", 70), ("own", "head", 50)]),
+        4: (2, 0, [("own", "spouse", 50), ("own", "spouse", 70)]),
+        5: (2, 1, [("own", "child", 30), ("own", "grandchild", 30)]),
+    }
+    files = [prior.log_p(file) for file in FILES]
+    for label, (i, member, guesses) in cases.items():
+        each = []
+        for _, relation, age in guesses:
+            one = changed(Y[i], member, relate=relation, age=age)
+            assert possible(one)
+            each.append(prior.log_p([*Y[:i], one, *Y[i + 1 :]]))
+        for m in (1, 2):
+            risk = audited(fit, m, label, guesses, "predictive")
+            exact, error = prior_evidence(each, files[:m])
+            other = 1 - int(risk.truth[0])  # listed guesses are sorted
+            gap = risk.log_evidence.sum(axis=0)[other, 0] - exact
+            assert abs(gap) < 4 * np.hypot(risk.mcse_log_evidence[other, 0], error)
+
+
+def prior_evidence(each, files, batches=20):
+    """Log evidence of the second guess against the first, and its error, by batches of draws."""
+
+    def value(part):
+        total = 0.0
+        for log_p, sign in zip(each, (-1, 1), strict=True):
+            own = logsumexp(log_p[part])
+            total += sign * sum(logsumexp(log_p[part] + file[part]) - own for file in files)
+        return total
+
+    parts = np.array_split(np.arange(len(each[0])), batches)
+    return value(np.arange(len(each[0]))), np.std([value(p) for p in parts]) / batches**0.5
+
+
+@pytest.mark.slow
+def test_persons_who_live_alone_are_audited_as_a_dpmpm_does():
+    rng = np.random.default_rng(8)
+    people = pd.DataFrame(
+        {"hid": np.arange(60), "sex": rng.choice(["f", "m"], 60), "job": rng.choice([*"abc"], 60)}
+    )
+    alone = people.assign(relate=pd.Categorical(["head"] * 60, ["head", "other"]))
+    own = br.Households("hid", relate="relate", head="head")
+    how = {"draws": 300, "tune": 100, "chains": 4, "thin": 2, "random_seed": 2}
+    fits = [
+        br.models.NestedDPMPM(own, n_classes=4).fit(alone, **how),
+        br.models.DPMPM(n_classes=4).fit(people[["sex", "job"]], **how),
+    ]
+    released = fits[1].synthesize(2, parameters="independent", random_seed=3)
+    files = [alone.assign(**data) for data in released.datasets]
+    columns = ["sex", "job", "relate"]
+    other = br.Release(datasets=files, synthesized=columns, parameters="independent")
+    guesses = br.Neighbourhood(1)
+    risks = [
+        br.attribute_risk(
+            fit,
+            release,
+            targets=[0, 1, 2, 3],
+            guesses=guesses,
+            intruder=br.Intruder(knows_columns=known),
+            evidence="predictive",
+            random_seed=4,
+        )
+        for fit, release, known in ((fits[0], other, ["relate"]), (fits[1], released, ()))
+    ]
+    sums = [risk.log_evidence.sum(axis=0) for risk in risks]
+    errors = [risk.mcse_log_evidence for risk in risks]
+    sums, errors = (
+        [x[:, risk.case] for x, risk in zip(y, risks, strict=True)] for y in (sums, errors)
+    )
+    gap, error = sums[0] - sums[1], np.hypot(*errors)
+    assert (np.abs(gap) <= 4 * error).all()
+
+
+def test_guesses_that_the_household_excludes_do_not_count():
+    fit = with_rules().fit(table(Y), draws=20, tune=10, chains=2, random_seed=1)
+    risk = br.attribute_risk(fit, released(FILES[:1]), targets=[3, 4, 5], random_seed=3)
+    for label, member in ((3, -1), (4, 0), (5, 1)):
+        for _, tenure, relation, age in risk.posterior(label)[
+            ["tenure", "relate", "age"]
+        ].itertuples():
+            assert tenure == "own" and (relation == "head") == (member < 0)
+            assert possible(changed(Y[2], member, relate=relation, age=age))
+
+
+@pytest.mark.parametrize("columns", [None, ["age"]])
+def test_releases_keep_sizes_and_rules(columns):
+    df = table(Y * 6).sample(frac=1, random_state=1)
+    fit = with_rules().fit(df, draws=20, tune=20, chains=2, random_seed=1)
+    for made in fit.synthesize(2, columns, random_seed=2).datasets:
+        pd.testing.assert_series_equal(made["hid"], df["hid"])
+        assert ((made["relate"] == "head") == (df["relate"] == "head")).all()
+        if columns:
+            pd.testing.assert_frame_equal(made[["tenure", "relate"]], df[["tenure", "relate"]])
+        for _, part in made.groupby("hid"):
+            head = part[part["relate"] == "head"].iloc[0]
+            rest = part[part["relate"] != "head"]
+            members = tuple(zip(rest["relate"], rest["age"], strict=True))
+            assert part["tenure"].nunique() == 1
+            assert possible((head["tenure"], head["age"], members))
+
+
+def test_chains_go_on_twice_as_far_apart_in_the_same_memory():
+    one = with_rules().fit(table(Y), draws=9, tune=10, chains=2, random_seed=1).posterior
+    two = one.doubled(rng=np.random.default_rng(2), n_jobs=2)
+    assert two.thin == 2 * one.thin and two.n_draws == one.n_draws
+    old, new = (x.draws.alpha.reshape(2, 9, 2) for x in (one, two))
+    np.testing.assert_array_equal(new[:, :4], old[:, 1::2])
+    assert (new[:, 4:] != old[:, 4:]).all()
+
+
+REFUSED = {
+    "is a str; give br.Households": lambda: br.models.NestedDPMPM("hid"),  # type: ignore[arg-type]
+    "is a list; give Impossible": lambda: nested(impossible=[{"age": [10]}]),
+    "a function is not offered": lambda: fitted(br.Impossible(lambda df: df["age"] == 10)),
+    "rule 1 of `impossible` names 'mother.age'": lambda: fitted({"mother.age": [10]}),
+    "difference as two numbers": lambda: fitted({"relate": "child", "age - head.age": [3]}),
+    "give spouse, the partner's relation": lambda: fitted({"spouse.age": [10], "age": [10]}),
+    "exclude 1 households of the original": lambda: fitted({"relate": "child", "head.age": [30]}),
+    "n_members": lambda: br.models.NestedDPMPM(HOUSEHOLD, n_members=0),
+    "no column but households": lambda: br.models.NestedDPMPM(
+        br.Households("hid", relate="relate", head="head")
+    ).fit(table(Y)[["hid", "relate"]]),
+}
+
+
+def fitted(rule):
+    rules = rule if isinstance(rule, br.Impossible) else br.Impossible([rule])
+    return nested(impossible=rules).fit(table(Y), sample=False)
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_refusals_say_what_is_right(words):
+    with pytest.raises(br.InputError, match=words.replace("(", r"\(")):
+        REFUSED[words]()
+
+
+def test_releases_of_other_kinds_are_refused():
+    fit = nested().fit(table(Y), sample=False)
+    with pytest.raises(br.InputError, match="records is not offered"):
+        fit.synthesize(1, records=[0, 1])
+    part = fit.synthesize(1, ["age"], random_seed=1)
+    with pytest.raises(br.InputError, match="the release keeps .'tenure', 'relate'."):
+        br.attribute_risk(fit, part, targets=[0])
+    heads = table(FILES[0])
+    heads.loc[3, "relate"] = "child"
+    with pytest.raises(br.InputError, match="release 1 has other heads than the original"):
+        br.attribute_risk(fit, wrong(heads), targets=[0])
+    two = table(FILES[0])
+    two.loc[2, "tenure"] = "rent"
+    with pytest.raises(br.InputError, match="two values of a household variable"):
+        br.attribute_risk(fit, wrong(two), targets=[0])
+
+
+def wrong(data):
+    return br.Release(
+        datasets=[data], synthesized=["tenure", "relate", "age"], parameters="independent"
+    )
