@@ -150,7 +150,7 @@ def test_a_comparison_writes_its_folder(written):
         + ["risk-utility-map.png", "report.html", "verdicts.csv"]
     )
     text = (folder / "report.html").read_text()
-    assert text.count("<figure") == 2 and "judges no release" in text
+    assert text.count("<figure") == 2 and "does not judge a release" in text
     assert "cannot be told" not in text and "made elsewhere" not in text
     assert (folder / "risk-utility-map.png").read_bytes()[:4] == b"\x89PNG"
     found = result.comparison

@@ -280,7 +280,7 @@ def test_a_sweep_writes_its_folder(written):
         assert np.array_equal(kept["gain"], ours["gain"], equal_nan=True)
         assert kept["prior"].to_numpy().tolist() == ["uniform", "truth_factor = 10"]
     text = (folder / "report.html").read_text()
-    assert text.count("<figure") == 1 + 4 and "judges no release" in text
+    assert text.count("<figure") == 1 + 4 and "does not judge a release" in text
     assert "cannot be told" not in text and "[sweep]\n" in text
     rows = pd.read_csv(folder / "summary.csv")
     assert len(rows) == len(result.sensitivity.summary())

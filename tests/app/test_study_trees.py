@@ -78,7 +78,7 @@ def test_every_key_reaches_the_model(model):
         if key != "kind":
             assert getattr(found, key) == (tuple(value) if isinstance(value, list) else value), key
     arguments = set(inspect.signature(type(found)).parameters)
-    of_fit = {"missing_numbers"} if model["kind"] == "CART" else set()
+    of_fit = {"missing_numbers", "weights"} if model["kind"] == "CART" else set()
     assert set(model_section(model["kind"]).model_fields) == arguments | {"kind"} | of_fit
     if model["kind"] == "CART":  # trees that were kept reach `CART.from_rpart`
         kept = {"kind", "order", "models", "missing_numbers", "floor"}

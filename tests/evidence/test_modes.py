@@ -336,7 +336,7 @@ def test_chains_put_back_are_counted(monkeypatch):
     risk = audited(CHOOSES, seed=3, draws=60)
     assert risk.modes.put_back >= 1
     assert "chains that left their mode were restarted" in risk.assumptions["evidence"]
-    assert "more than 10 nats plus three standard errors" in risk.tables()["modes"].caption
+    assert "10 nats plus three standard errors excludes a mode" in risk.tables()["modes"].caption
 
 
 def test_where_the_release_leaves_the_mode_open_the_interval_spans_both():

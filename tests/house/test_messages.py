@@ -81,7 +81,7 @@ ALLOWED = {  # what is said, where, and why it is no value of the data
         ("models/pymc/density.py", "_allowed", "values[~np.isfinite(values)][0]"),
         ("models/pymc/density.py", "Engine.log_p", "out[~(out < np.inf)][0]"),
     ],
-    "a level that a rule of the user names": [("data/impossible.py", "_coded", "level")],
+    "a level that a rule of the user names": [("data/impossible.py", "coded_rule", "level")],
     "the module of an entry point": [("models/__init__.py", "_registered", "entry.value")],
 }
 Said = tuple[str, str, str]  # file, function, expression

@@ -96,7 +96,7 @@ def test_equal_weights_change_no_byte(weights):
     how = {"draws": 4, "chains": 2, "random_seed": 1}
     for model, names, more in (
         (Marginals(), ["a", "b"], {}),
-        (DPMPM(n_classes=2), ["a", "b"], how),
+        (DPMPM(n_classes=9), ["a", "b"], how),
         (Regression({"x": "1 + C(b)"}), ["b", "x"], how),
         (CART(["a"]), ["a", "b"], {"random_seed": 1}),
         (Chain([Marginals(columns=["a"]), CART(["b"])]), ["a", "b"], {"random_seed": 1}),

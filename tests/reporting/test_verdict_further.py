@@ -213,8 +213,8 @@ def test_page_and_screen_say_which_chains_the_numbers_rest_on(tmp_path):
     result = replace(study_result(risk=risk, ident=CALM), diagnostics=found)
     console = Console(file=io.StringIO(), width=300)
     print_result(result, [], console=console)
-    (trust,) = [row for row in console.file.getvalue().splitlines() if row.startswith("Trust")]
-    assert "3 of 4 chains started from the release" in trust and "R-hat" not in trust
+    (row,) = [row for row in console.file.getvalue().splitlines() if row.startswith("Reliability")]
+    assert "3 of 4 chains started from the release" in row and "R-hat" not in row
 
 
 # --- membership --------------------------------------------------------------------------------

@@ -110,5 +110,5 @@ def check_further(out: Path, told: str) -> None:
         assert bool(re.search(rf"{words}, [\d,]+ records?:", page)) == bool(doubtful), name
         assert not doubtful or f"{words}, {count}:" in page
         after = " ".join(told[told.index(f"{words}: ") + len(words) :].split())
-        line = re.split(r"(?:Membership|Full table|Trust): ", after)[0]
+        line = re.split(r"(?:Membership|Full table|Reliability): ", after)[0]
         assert (f"; {doubtful:,} of {len(table):,} records unreliable" in line) == bool(doubtful)
