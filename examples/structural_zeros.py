@@ -68,7 +68,7 @@ def audited(df, impossible, zeros, columns, *, n_classes, draws, targets, refit_
 def only_possible(gathered, region):
     """The same evidence for an intruder who weighs no impossible guess."""
     cases, data = gathered.cases, replace(gathered.microdata, impossible=region)
-    kept = possible(cases.guesses, data, cases.profiles, cases.columns)
+    kept = possible(cases.guesses, data, cases.profiles, cases.columns, cases.record)
     return replace(gathered, cases=replace(cases, guesses=kept))
 
 
