@@ -207,7 +207,10 @@ def test_the_table_beside_the_verdict_is_that_of_the_results(study):
     alone = found.identification.baseline_true_matches / N
     value, without, allowed, judged = table["Records matched uniquely and correctly"]
     assert value in {percent(one) for one in (rate, *each)}
-    assert (without, allowed, judged) == (percent(alone), "5.0 % beyond chance", "above")
+    assert (without, judged) == (percent(alone), "above")
+    by_chance = re.fullmatch(r"5.0 % beyond (\S+ %) by chance", allowed).group(1)
+    (said,) = [r.sentence for r in found.verdict.reasons if r.measure == "true match rate"]
+    assert f"{value} of the" in said and f", {by_chance} by chance among" in said
     linked = [name for name in table if name.startswith("Persons shown beyond chance by")]
     judged = [r for r in found.verdict.reasons if r.figures and "Persons" in r.figures.what]
     within = [r for r in judged if r.outcome == "within your thresholds"]

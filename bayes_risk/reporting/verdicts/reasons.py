@@ -261,7 +261,7 @@ def _identification(risk: Matching, case: Case) -> Iterator[Reason]:
     text = f"{text}{chance * bool(more)}; {percent(limit)}{more} are allowed{kept}"
     found = compared_with_limit(MATCHES, (excess, 0.0), limit + ROUNDING, text)
     without = percent(alone / n) if alone is not None else percent(by_chance)
-    beyond = f"{percent(limit)} beyond chance" if more else percent(limit)
+    beyond = f"{percent(limit)} beyond {percent(by_chance)} by chance" if more else percent(limit)
     figures = Figures("Records matched uniquely and correctly", percent(rate), without, beyond)
     found = replace(found, figures=figures, of_allowed=multiple(limit, excess))
     yield replace(found, cure="keys") if min(rate, (alone or 0) / n) > limit else found
