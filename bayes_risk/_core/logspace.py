@@ -9,9 +9,9 @@ BLOCK = 2**16  # numbers that are copied at a time
 
 def log_sum(x: Array, axis: int = 0) -> Array:
     """log sum exp(x) along an axis; minus infinity where nothing is there."""
-    if axis == 0 and x.ndim == 2 and x.size > BLOCK:  # of all at once there would be a copy
-        parts = np.array_split(np.arange(x.shape[1]), -(-x.size // BLOCK))
-        return np.concatenate([log_sum(x[:, of[0] : of[-1] + 1]) for of in parts])
+    wide = max(BLOCK // max(len(x), 1), 1)  # columns; of all at once there would be a copy
+    if axis == 0 and x.ndim == 2 and x.shape[1] > wide:
+        return np.concatenate([log_sum(x[:, k : k + wide]) for k in range(0, x.shape[1], wide)])
     top = np.maximum(x.max(axis=axis, keepdims=True), -1e300)
     share = x - top
     with np.errstate(divide="ignore"):

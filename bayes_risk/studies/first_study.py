@@ -137,6 +137,7 @@ MOST_KEYS, MOST_SYNTHESIZED = 4, 3
 TARGETS = 100
 LEAVES = 20, 10, 5  # records in a leaf of trees
 TWICE = 2.0  # pMSE over chance of a file with which to begin
+COMPARED = 5_000  # records whose fit takes a second, above which leaves are not compared
 OWN = 0.1  # share of records with a value of their own, above which trees would show persons
 MANY = 2_000  # records, above which a mixture of numbers takes long
 SPIKE = 0.2  # share of one value, such as 0, in a number that no smooth family has
@@ -201,7 +202,8 @@ def study_of(
         this package.
     utility_of : function of the text of a study, optional
         Its file's pMSE over chance; None: unknown. The leaves of trees are then the largest of
-        `LEAVES` with at most twice chance, or else those with the least.
+        20, 10 and 5 records whose file has at most twice chance, or else those with the least; 20
+        above 5,000 records.
 
     Returns
     -------
@@ -235,7 +237,7 @@ def study_of(
         said = [*dict.fromkeys(str(w.message).removesuffix(SETTLED) for w in caught)]
         file = file if path is None else Path(path)
     draft = _Draft(df, na, file, dialect, command)
-    if utility_of is not None and draft.model == "CART":
+    if utility_of is not None and draft.model == "CART" and draft.n <= COMPARED:
         draft.choose_leaf(lambda: utility_of(draft.study(said).text))
     return draft.study(said)
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.special import logsumexp
 
 from bayes_risk._core import pareto
 from bayes_risk._core.batches import batch_of_draws, variance_of_estimate
@@ -179,3 +180,11 @@ def test_ess_and_rhat_of_known_chains():
 def test_one_chain_has_no_rhat():
     values = np.random.default_rng(8).normal(size=(100, 1))
     assert np.isnan(ess_and_rhat(values, 1)[1][0])
+
+
+@pytest.mark.parametrize("shape", [(70_000, 1), (70_000, 3), (3, 50_000), (2, 2**16 + 1), (5, 0)])
+def test_sums_of_logs_by_blocks_of_columns_are_those_of_all_at_once(shape):
+    x = np.random.default_rng(4).normal(size=shape)
+    if x.size:
+        x[0, 0] = -np.inf
+    np.testing.assert_allclose(log_sum(x), logsumexp(x, axis=0), rtol=1e-12)

@@ -13,6 +13,7 @@ import bayes_risk as br
 from bayes_risk._core.formats import percent
 from bayes_risk.app.cli import app
 from bayes_risk.app.run.audit import tried
+from bayes_risk.app.run.quick_utility import utility_of
 from bayes_risk.app.run.runner import run
 from bayes_risk.app.study.declare import read_data
 from bayes_risk.app.study.study import read_study
@@ -372,6 +373,16 @@ def test_leaves_are_the_largest_with_at_most_twice_chance_or_the_most_similar(
     found = br.study_of(equal_amounts(), utility_of=utility_of)
     assert seen == [20, 10, 5][: len(ratios)]
     assert f"min_leaf = {leaf}  # larger leaves disclose less{comment}\n" in found.text
+
+
+def test_a_file_without_a_fit_or_too_large_for_a_comparison_has_the_largest_leaves(tmp_path):
+    df = equal_amounts().assign(one="x")
+    df.to_csv(tmp_path / "t.csv", index=False)
+    text = br.study_of(tmp_path / "t.csv", path="t.csv").text
+    assert utility_of(text, tmp_path) > 0
+    assert utility_of(text.replace('order = ["pay"', 'order = ["one"'), tmp_path) is None
+    many = pd.concat([equal_amounts()] * 13)
+    assert "min_leaf = 20 " in br.study_of(many, utility_of=lambda text: 1 / 0).text
 
 
 def test_init_states_the_utility_that_the_files_of_its_study_have(tmp_path, monkeypatch):

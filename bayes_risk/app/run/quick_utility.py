@@ -6,26 +6,27 @@ from pathlib import Path
 
 import numpy as np
 
+from bayes_risk._core.errors import InputError
 from bayes_risk.app.study.declare import fit_model, read_data, synthesis_options
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.utilities.propensity import MEASURES, propensity
 from bayes_risk.utilities.tables import coded_columns, compared_columns
 
-MOST = 5_000  # records whose fit takes a second
-
 
 def utility_of(text: str, folder: Path) -> float | None:
-    """The pMSE of a tree, over chance, of the files that a study makes; None: many records."""
+    """The pMSE of a tree, over chance, of the files that a study makes; None: it makes none."""
     study = parse_study(tomllib.loads(text), folder=folder)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they come with the audit itself
         df, _ = read_data(study.data)
-        if len(df) > MOST:
+        try:
+            fit = fit_model(study, study.model.declared(df), df, random_seed=1)
+            release = fit.synthesize(random_seed=2, **synthesis_options(study))
+        except InputError:  # the audit gives the reason
             return None
-        fit = fit_model(study, study.model.declared(df), df, random_seed=1)
-        release = fit.synthesize(random_seed=2, **synthesis_options(study))
         tables = compared_columns(df, release, None, None)
     columns = coded_columns(tables, None, 5, "level")
     rng, share = np.random.default_rng(3), tables.replaced
     scores = propensity(columns, replaced=share, permutations=20, rng=rng, n_jobs=1, which=())
-    return float(scores[:, -1, MEASURES.index("ratio")].mean())
+    ratio = float(scores[:, -1, MEASURES.index("ratio")].mean())
+    return ratio if np.isfinite(ratio) else None  # where no tree has a split

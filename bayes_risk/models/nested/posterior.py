@@ -24,7 +24,7 @@ from bayes_risk.models.fits.sampling import blocks, log_sums_of_batches
 
 from .masses import TINY, Masses
 from .rules import Persons
-from .sampler import Hole, Model, NestedDraws, hole_of, nested_chains
+from .sampler import Hole, Model, NestedDraws, fill_member, hole_of, nested_chains
 
 Positions = npt.NDArray[np.int32]
 
@@ -51,7 +51,7 @@ def fill_rest(which, persons, own_free, theta, out):
     """out[u, g] = p(rest of the household of person u, class g) under a draw."""
     household, member, first, size = persons
     pi, lam, omega, phi = theta
-    F, M = omega.shape
+    psi = np.empty(len(omega))
     for u in range(which.shape[0]):
         i, j = which[u]
         out[u] = pi[size[i]]
@@ -64,14 +64,8 @@ def fill_rest(which, persons, own_free, theta, out):
         for at in range(first[i], first[i + 1]):
             if at == j:
                 continue
-            for g in range(F):
-                total = 0.0
-                for m in range(M):
-                    p = omega[g, m]
-                    for k in range(member.shape[1]):
-                        p *= phi[member[at, k], g, m]
-                    total += p
-                out[u, g] *= total
+            fill_member(member[at], omega, phi, psi)
+            out[u] *= psi
         out[u] /= max(out[u].max(), 1e-300)
 
 

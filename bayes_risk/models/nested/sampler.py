@@ -78,6 +78,19 @@ class Model(NamedTuple):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
+def fill_member(row, omega, phi, out):
+    """out[g] = p(a member | class g of its household), over the classes of members."""
+    F, M = omega.shape
+    for g in range(F):
+        out[g] = 0.0
+        for m in range(M):
+            p = omega[g, m]
+            for k in range(len(row)):
+                p *= phi[row[k], g, m]
+            out[g] += p
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def draw_nested_labels(uniform, each, persons, theta, label, classes):
     """Classes of households, then of their members; ``uniform`` (n,) and ``each`` (N,)."""
     household, member, first, size = persons
@@ -89,17 +102,8 @@ def draw_nested_labels(uniform, each, persons, theta, label, classes):
         for k in range(household.shape[1]):
             w *= lam[household[i, k]]
         for j in range(first[i], first[i + 1]):
-            top = 0.0
-            for g in range(F):
-                total = 0.0
-                for m in range(M):
-                    p = omega[g, m]
-                    for k in range(member.shape[1]):
-                        p *= phi[member[j, k], g, m]
-                    total += p
-                psi[g] = total
-                top = max(top, total)
-            w *= psi / top
+            fill_member(member[j], omega, phi, psi)
+            w *= psi / psi.max()
         label[i] = choose(uniform[i], w, F)
         for j in range(first[i], first[i + 1]):
             for m in range(M):
