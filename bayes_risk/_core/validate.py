@@ -63,6 +63,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {  # and the words that a text may be
     "spread": ("uniform", "log-uniform"),
     "truth": ("error", "add", "nearest"),
     "groups": ("known", "inferred"),
+    "household": ("all but the target", "unknown", "composition"),
 }
 
 

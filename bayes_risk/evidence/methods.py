@@ -159,14 +159,27 @@ METHODS = {
             based=True,
             calls="predictive",
         ),
+        EvidenceMethod(
+            "household",
+            "predictives of the whole household before and after seeing the release, by draws of "
+            "the parameters; its other members summed out",
+            "give a fit with more draws",
+            EvidenceRunner.predictive,
+            by_release=False,
+            based=True,
+            calls="predictive",
+        ),
     )
 }
 RENAMED = {"product": "independent-releases", "reuse": "importance"}
 COMPETITORS = ("weaker",)  # their evidence, which is not chosen by name
 JOINED = "joined"  # of evidence that is there, by `bayes_risk.risk.join`
 IN_FILE = ("in-file",)  # of an intruder who is not certain that the target is in the file: neither
+HOUSEHOLD = ("household",)  # of one who knows no member of the target's household
 TABLES = ("published",)  # of published tables, which no fit offers
-NAMES = tuple(name for name in METHODS if name not in (*COMPETITORS, *IN_FILE, *TABLES, JOINED))
+NAMES = tuple(
+    name for name in METHODS if name not in (*COMPETITORS, *IN_FILE, *HOUSEHOLD, *TABLES, JOINED)
+)
 LACKING = (
     "offers no predictives for this release and intruder; {} needs them: use models.DPMPM, "
     "Regression, PoissonMixture (MP) or PyMCModel"
@@ -199,6 +212,8 @@ def choose_method(
         methods = COMPETITORS
     elif problem.in_file is not None:
         methods = IN_FILE
+    elif problem.households is not None:
+        methods = HOUSEHOLD
     elif evidence is not None:
         methods = [one_of("evidence", evidence, NAMES)]
     offered = [method for method in methods if METHODS[method].offer in can]
@@ -254,6 +269,11 @@ def _refusals(
             yield "evidence", evidence, "is not offered with in_file; leave it out"
         if why := shows_members(problem, "in_file", "leave it out"):
             yield (why,)
+    if problem.households is not None:
+        if question is not ATTRIBUTES:
+            yield "household", "is for attribute_risk alone; leave it out of this intruder"
+        if evidence not in (None, "predictive"):
+            yield "evidence", evidence, "is not offered with household; leave it out"
     if intruder.is_competitor:
         knows = f"knows_records={intruder.knows_records!r}"
         if not any(offer.name in COMPETITORS for offer in can.offers):

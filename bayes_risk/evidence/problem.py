@@ -3,7 +3,7 @@
 Everything that an audit is given is read, checked and encoded here, once.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,10 +15,11 @@ from bayes_risk._core.validate import known_columns, whole_number
 from bayes_risk.data.microdata import rows_named
 from bayes_risk.intruder.grids import as_guesses
 from bayes_risk.intruder.guesses import Guesses, possible
-from bayes_risk.intruder.intruder import Intruder
+from bayes_risk.intruder.intruder import KNOWN, Intruder
 from bayes_risk.release.release import EncodedRelease, Release
 
-from .contract import Capabilities, Fit, Targets, check_kinds, drawn_as
+from .contract import Capabilities, Fit, Targets, check_kinds, drawn_as, model_name
+from .household import Households
 
 
 class Sample(NamedTuple):
@@ -46,6 +47,7 @@ class AuditProblem:
     case: Ints  # shape (n_targets,): the case that each target belongs to
     # shape (n,): probability that each is in the file, if it were the target; None: certain
     in_file: Array | None = None
+    households: Households | None = None  # none of whose members is known
 
     @classmethod
     def prepare(
@@ -65,18 +67,21 @@ class AuditProblem:
         check_kinds(fit, release)
         drawn_as(fit, release)  # refused where the model has no evidence for it
         encoded = EncodedRelease.of(release, fit.microdata)
-        numbers = [c for c in guessed(encoded, intruder) if c in fit.microdata.numbers]
-        weighed = as_guesses(guesses, numbers)
         capabilities = fit.capabilities(encoded, intruder)
+        households, knows = _unknown_households(fit, capabilities, intruder, encoded)
+        numbers = [c for c in guessed(encoded, knows) if c in fit.microdata.numbers]
+        weighed = as_guesses(guesses, numbers)
         rows = target_rows(targets, encoded, intruder, choose, asked)
         some = intruder.knows_less and not intruder.is_competitor
         told = intruder.known(encoded.microdata.index, knowing) if some else None
         known = None if told is None else told | ~encoded.replaced
         chance = intruder.chance_in_file(encoded.microdata.index)
-        how = known, fit.weights, fit.records_differ, chance
-        cases, case = cases_of(encoded, intruder, weighed, rows, *how)
-        knows = told, known, cases, case, chance
-        return cls(fit, encoded, intruder, capabilities, weighed, rows, *knows)
+        if households is not None:
+            households = replace(households, guesses=weighed)
+        how = known, fit.weights, fit.records_differ, chance, households
+        cases, case = cases_of(encoded, knows, weighed, rows, *how)
+        found = told, known, cases, case, chance, households
+        return cls(fit, encoded, intruder, capabilities, weighed, rows, *found)
 
     def sample(self, targets: Any) -> Sample | None:
         """Of which records the targets are some; None: all whose values were replaced."""
@@ -162,6 +167,7 @@ def cases_of(
     weights: Array | None = None,
     records_differ: bool = False,
     in_file: Array | None = None,
+    households: Households | None = None,
 ) -> tuple[Targets, Ints]:
     """Distinct cases among the targets, and the case of each; or each record a case."""
     data = release.microdata
@@ -184,15 +190,46 @@ def cases_of(
         keys.append(rows[:, None])
     if in_file is not None:
         keys.append(in_file[rows][:, None])
+    if households is not None:  # members of one stand together
+        keys = [households.number[rows][:, None], rows[:, None]]
     first, case, _ = distinct_rows(np.hstack(keys))
     record = rows[first]
     profiles = data.codes[record]
+    of = profiles, columns, record
+    found = guesses.of(data, profiles, columns)
     targets = Targets(
         profiles=profiles,
         record=record,
         columns=columns,
-        guesses=possible(guesses.of(data, profiles, columns), data, profiles, columns, record),
+        guesses=possible(found, data, *of) if households is None else found,
         known=known,
         weight=np.ones(len(record)) if weights is None else weights[record],
     )
-    return targets, case
+    return targets if households is None else households.counted(targets), case
+
+
+def _unknown_households(
+    fit: Fit, capabilities: Capabilities, intruder: Intruder, release: EncodedRelease
+) -> tuple[Households | None, Intruder]:
+    """Households of an intruder who knows no member; and the intruder, knowing relations too."""
+    if intruder.household == KNOWN:
+        return None, intruder
+    model, said = capabilities.fit_for("household"), f"household={intruder.household!r}"
+    if model is None:
+        raise InputError(
+            f"{model_name(fit)} does not offer {said} for this release; NestedDPMPM, mixtures "
+            "and Regression do, without weights and of fresh classes; or audit the household "
+            "alone: its members as targets, Intruder(knows_records=labels_of_all_others)"
+        )
+    number = intruder.household_of(fit.microdata.index) if model.number is None else model.number
+    if number is None:
+        raise InputError(f"{said} needs the household of each record; give households=df['hid']")
+    if intruder.household == "composition":
+        if not model.relate:
+            raise InputError(
+                f"{model_name(fit)} has no relations, which {said} is about; give "
+                'household="unknown" and the column of relations in knows_columns'
+            )
+        intruder = replace(intruder, knows_columns=(*intruder.knows_columns, model.relate))
+    nothing: Any = None
+    return Households(number, model, release, nothing), intruder

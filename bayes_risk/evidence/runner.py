@@ -34,6 +34,7 @@ from .contract import (
 )
 from .diagnostics import khat_threshold
 from .evidence import Evidence, combined_ratios, importance_evidence, known_evidence, refitted
+from .household import Households
 from .leave_one_out import (
     Ratio,
     Reading,
@@ -303,6 +304,8 @@ class EvidenceRunner:
 
     def worst(self, khat: Array, cases: Targets, budget: int) -> Ints:
         """Cases with the worst of poor weights, (U,), which a fit without their record can mend."""
+        if self.problem.households is not None:  # a refit leaves one record out
+            return np.zeros(0, np.int64)
         poor = np.flatnonzero((khat > self.threshold) & cases.fitted)
         return poor[np.argsort(-khat[poor], kind="stable")][:budget]
 
@@ -369,6 +372,8 @@ class EvidenceRunner:
         chains = self.begun(cases).chains if chains is None else chains
         if self.problem.in_file is not None:
             return self._of_places(cases, chains, self.presence(cases))
+        if self.problem.households is not None:
+            return self._of_households(cases, chains, self.problem.households)
         n = len(chains[0].posteriors)
         rngs = self.rng.spawn(n)
 
@@ -423,6 +428,30 @@ class EvidenceRunner:
         for begin, rng in zip(starts, self.rng.spawn(len(starts)), strict=True):
             parts.append(stage(f"evidence of places from {begin + 1}", partial(block, begin, rng)))
             self.source.report("evidence", min(begin + step, U), U)
+        return joined_targets(parts)
+
+    def _of_households(
+        self, cases: Targets, chains: Sequence[Chains], households: Households
+    ) -> Evidence:
+        """The same where no member of the target's household is known, one after another."""
+        n, of = len(chains[0].posteriors), households.number[cases.record]  # ascending
+
+        def evidence(number: int) -> Evidence:
+            one, some = (
+                households.of(number, cases.columns),
+                cases.only(np.flatnonzero(of == number)),
+            )
+            terms = households.model.terms
+            each = (
+                pooled([one.ratio(terms(c.posterior(k)(), one.members)) for c in chains])
+                for k in range(n)
+            )
+            return one.evidence(each, n - 1, some)
+
+        parts, numbers = [], np.unique(of)
+        for k, number in enumerate(numbers, start=1):
+            parts.append(stage(f"evidence of household {k}", partial(evidence, int(number))))
+            self.source.report("evidence", k, len(numbers))
         return joined_targets(parts)
 
     def _refit(self, cases: Targets) -> Evidence:

@@ -29,6 +29,7 @@ _KINDS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("largest", "other", "knows_totals"),
     ),
 }
+KNOWN = "all but the target"  # of the target's household
 _UNSAID = {"largest": None, "other": None, "knows_totals": False, "groups": "known", "others": None}
 _CURES = {
     "largest": 'the column of which the target holds the largest value: "skilled"',
@@ -77,6 +78,15 @@ class Intruder(Shown):
         by its labels): ``1 / df["weight"]`` of sampling weights. Below 1 for models with which
         `membership` is offered.
 
+    household : {"all but the target", "unknown", "composition"}
+        What is known of the target's household: all other members; no value that is synthesised, of
+        any member (a member's ``knows_columns`` are known); or the number of members and their
+        relations to the head alone. With the last two all other households are known, and the
+        values of other members are summed out.
+    households : Series, optional
+        The household of each record by its label, ``df["hid"]``: where members are not known,
+        and the model has no households.
+
     Raises
     ------
     InputError
@@ -101,6 +111,8 @@ class Intruder(Shown):
     groups: str = "known"
     others: Any = None
     in_file: float | Sequence[float] | pd.Series | npt.NDArray[Any] = 1.0
+    household: str = "all but the target"
+    households: Any = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "knows_records", _checked(self.knows_records))
@@ -128,6 +140,16 @@ class Intruder(Shown):
                     "give another knows_records",
                 )
         object.__setattr__(self, "in_file", _chances(self.in_file))
+        one_of("household", self.household)
+        if self.household != KNOWN and (self.knows_less or not self.knows_target_in_file):
+            raise InputError(
+                "household",
+                self.household,
+                "is about one who knows all other households, and that the target is in the file; "
+                "leave out knows_records and in_file",
+            )
+        if self.households is not None:
+            object.__setattr__(self, "households", _labelled(self.households, self.household))
         if self.is_competitor and not self.knows_target_in_file:
             raise InputError("in_file", "is not offered for a business competitor; leave it out")
         if self.largest is not None and self.largest in self.knows_columns:
@@ -168,7 +190,7 @@ class Intruder(Shown):
             return None
         if isinstance(self.in_file, float):
             return np.full(len(index), self.in_file)
-        assert isinstance(self.in_file, ChanceByRecord)
+        assert isinstance(self.in_file, ByRecord)
         labels, values = self.in_file.labels, np.array(self.in_file.values)
         if labels is not None:
             given = pd.Series(values, index=pd.Index(labels))
@@ -178,6 +200,13 @@ class Intruder(Shown):
                 "in_file", f"has {len(values):,} entries; the table has {len(index):,} records"
             )
         return values
+
+    def household_of(self, index: pd.Index) -> npt.NDArray[np.int64] | None:
+        """Number of the household of each record (n,) with labels ``index``; None: not given."""
+        if self.households is None:
+            return None
+        given = pd.Series(self.households.values, index=pd.Index(self.households.labels))
+        return pd.factorize(by_label(given, index, "households"))[0].astype(np.int64)
 
     def known(self, index: pd.Index, rng: np.random.Generator) -> Flags:
         """Which records with labels ``index`` are known, shape (n,); not of a business competitor.
@@ -201,7 +230,12 @@ class Intruder(Shown):
     def in_words(self) -> str:
         """What is known of records and target, in a sentence or two for reports."""
         how = {"largest": self.largest, "other": repr(self.other), "some": self._some()}
-        parts = [f"The intruder knows {_KINDS[self.kind][0].format(**how)}"]
+        whom = _KINDS[self.kind][0].format(**how)
+        if self.household != KNOWN:
+            whom = "every record but those of the target's household"
+        parts = [f"The intruder knows {whom}"]
+        if self.household == "composition":
+            parts.append("its size and relations")
         if self.knows_columns:
             parts.append(f"the target's {', '.join(map(str, self.knows_columns))}")
         if self.kind == "all-but-two":
@@ -225,7 +259,7 @@ class Intruder(Shown):
                 "The intruder is not certain that the target is in the file: before the release "
                 f"the probability is {self.in_file:g}."
             )
-        assert isinstance(self.in_file, ChanceByRecord)
+        assert isinstance(self.in_file, ByRecord)
         values = np.array(self.in_file.values)
         return (
             "The intruder is not certain that the target is in the file: before the release the "
@@ -245,16 +279,30 @@ class Intruder(Shown):
         return f"{count:,} record{'s' if count != 1 else ''}"
 
 
-class ChanceByRecord(NamedTuple):
-    """``in_file`` record by record, with the labels of a Series."""
+class ByRecord(NamedTuple):
+    """``in_file`` or ``households`` record by record, with the labels of a Series."""
 
     labels: tuple[Any, ...] | None
-    values: tuple[float, ...]
+    values: tuple[Any, ...]
 
 
-def _chances(given: Any) -> float | ChanceByRecord:
+def _labelled(given: Any, household: str) -> ByRecord:
+    """``households`` in a form that compares and hashes."""
+    if isinstance(given, ByRecord):
+        return given
+    if household == KNOWN:
+        right = 'leave it out, or give household="unknown"'
+        raise InputError(f"households has no effect where all other members are known; {right}")
+    if not isinstance(given, pd.Series) or given.isna().any():
+        raise InputError(
+            "households must be a Series with a household for each record; give df['hid']"
+        )
+    return ByRecord(tuple(given.index), tuple(given.tolist()))
+
+
+def _chances(given: Any) -> float | ByRecord:
     """``in_file`` in a form that compares and hashes."""
-    if isinstance(given, ChanceByRecord):
+    if isinstance(given, ByRecord):
         return given
     if not is_sequence(given):
         return in_range("in_file", given)
@@ -272,7 +320,7 @@ def _chances(given: Any) -> float | ChanceByRecord:
     if (values == 1.0).all():
         return 1.0
     labels = tuple(given.index) if isinstance(given, pd.Series) else None
-    return ChanceByRecord(labels, tuple(values.tolist()))
+    return ByRecord(labels, tuple(values.tolist()))
 
 
 def _checked(given: Any) -> str | float | tuple[Any, ...]:

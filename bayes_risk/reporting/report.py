@@ -10,6 +10,7 @@ from typing import Any
 from bayes_risk._core.errors import InputError
 from bayes_risk.data.base_result import Result
 from bayes_risk.evidence.mechanism_check import MechanismCheck
+from bayes_risk.matching.households import HouseholdMatching
 from bayes_risk.matching.result import Matching
 from bayes_risk.release.correspondence import RowCorrespondence
 from bayes_risk.release.exposure import Exposure, exposure_of
@@ -28,7 +29,12 @@ from .sections import HEADS, parts_in_order
 __all__ = ["report"]
 
 OF_MANY_AUDITS = (Sensitivity, IdentificationSweep, Comparison)  # judge no single release
-JUDGED = {Membership: "membership", Utility: "utility", RowCorrespondence: "rows"}
+JUDGED = {
+    Membership: "membership",
+    Utility: "utility",
+    RowCorrespondence: "rows",
+    HouseholdMatching: "households",
+}
 
 
 def report(

@@ -17,7 +17,7 @@ from bayes_risk.data.microdata import Microdata
 from bayes_risk.data.variables import Number, Variable
 from bayes_risk.evidence.contract import Targets
 from bayes_risk.evidence.evidence import Evidence, in_batches, zeros
-from bayes_risk.evidence.methods import IN_FILE, JOINED
+from bayes_risk.evidence.methods import HOUSEHOLD, IN_FILE, JOINED
 from bayes_risk.evidence.problem import Sample
 from bayes_risk.intruder import priors
 from bayes_risk.intruder.guesses import GuessSet
@@ -310,6 +310,12 @@ def _checked(each: list[AttributeEvidence], t: int, same_table: bool) -> list[st
         raise InputError(
             f"{what} is of an intruder who is not certain that the target is in the file, which is "
             "the same for all releases, so that their evidence does not add; leave in_file out"
+        )
+    if one.way in HOUSEHOLD:
+        raise InputError(
+            f"{what} is of an intruder who knows no member of the target's household; members are "
+            "summed out over all releases together, so that their evidence does not add; leave "
+            "household out"
         )
     if one.way == JOINED:
         raise InputError(f"{what} was joined before; give the evidence of each release")

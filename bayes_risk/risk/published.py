@@ -22,7 +22,7 @@ from bayes_risk.evidence.contract import Simulated, Targets
 from bayes_risk.evidence.evidence import known_evidence
 from bayes_risk.evidence.problem import Sample, cases_of, target_rows
 from bayes_risk.intruder.grids import as_guesses, guesses_in_words
-from bayes_risk.intruder.intruder import Intruder
+from bayes_risk.intruder.intruder import KNOWN, Intruder
 from bayes_risk.release.noise import WITHOUT_LATTICE, Noise
 
 from .attribute import AttributeEvidence
@@ -189,10 +189,10 @@ class Published(Shown):
         Cost: a pass over (G, n_cases) a table; no draw, no Monte Carlo error.
         """
         who = Intruder() if intruder is None else intruder
-        if who.knows_less or not who.knows_target_in_file:
+        if who.knows_less or not who.knows_target_in_file or who.household != KNOWN:
             raise InputError(
                 f"{who.in_words()} Published offers no evidence for that: give "
-                'knows_records="all-but-target" and no in_file'
+                'knows_records="all-but-target", no in_file and no household'
             )
         rng = np.random.default_rng(random_seed)
         data, wanted = self._read(df, columns)

@@ -14,7 +14,7 @@ from bayes_risk.data.variables import Variable
 from bayes_risk.evidence.contract import Reweighted, Under, drawn_as
 from bayes_risk.evidence.diagnostics import khat_threshold, pareto_smoothed
 from bayes_risk.intruder.guesses import Neighbourhood
-from bayes_risk.intruder.intruder import Intruder
+from bayes_risk.intruder.intruder import KNOWN, Intruder
 from bayes_risk.release.release import EncodedRelease, Release
 from bayes_risk.risk.attribute import AttributeEvidence, EvidenceOptions, gathered
 
@@ -231,6 +231,7 @@ class Declarations:
         """Draws to re-weight: predictive evidence of an intruder who knows all others."""
         intruder, way = how.get("intruder") or Intruder(), how.get("evidence")
         unsure = intruder.knows_less or not intruder.knows_target_in_file
+        unsure |= intruder.household != KNOWN
         if not self.reweight or unsure or way not in (None, "predictive"):
             return None
         can = self.fit.capabilities(EncodedRelease.of(release, self.fit.microdata), intruder)

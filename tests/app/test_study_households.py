@@ -83,7 +83,46 @@ def test_a_column_of_households_that_is_not_named_is_a_warning(tmp_path):
     assert "Column hid names households" in page and "household of [data]" in page
 
 
+NESTED = {
+    "model": {
+        **{"kind": "NestedDPMPM", "n_classes": 2, "n_members": 2},
+        **{"draws": 10, "tune": 10, "chains": 2},
+    },
+    "data": {"columns": ["relate", "sex", "rooms", "job"]},
+    "release": {"m": 2},
+    "identification": {"known": ["sex", "rooms"], "synthesized": ["job"]},
+}
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("household", ["all but the target", "unknown"])
+def test_the_model_and_the_intruder_have_the_households_of_the_data(tmp_path, household):
+    out, limits = tmp_path / "out", {"household_match_rate": 0.0}
+    audit = {"guesses": {"distance": 1}, "targets": 3, "intruder": {"household": household}}
+    found = audited(
+        study(tmp_path, **NESTED, attribute=audit, thresholds=limits, output={"folder": str(out)})
+    )
+    made = found.release.datasets[0]
+    assert (made["hid"] == TABLE["hid"]).all() and (made["relate"] == TABLE["relate"]).all()
+    assert ("but those of" in found.attribute.assumptions["records"]) == (household == "unknown")
+    judged = next(r for r in found.verdict.reasons if r.measure == "matching of households")
+    rate = found.household_matching.summary()["value"]["households_true"]
+    assert (judged.outcome == "above your thresholds") == (rate > 0)
+    assert "of the 40 households uniquely" in (out / "report.html").read_text()
+
+
+def test_persons_of_a_mixture_are_unknown_together(tmp_path):
+    model = {"kind": "DPMPM", "n_classes": 2, "draws": 10, "tune": 10, "chains": 2}
+    audit = {"guesses": {"distance": 1}, "targets": 2, "intruder": {"household": "unknown"}}
+    sections = NESTED | {"model": model, "attribute": audit, "release": {"m": 1}}
+    del sections["identification"]
+    columns = {"columns": ["sex", "rooms", "job"]}
+    found = audited(study(tmp_path, identification=None, **sections | {"data": columns}))
+    assert found.attribute.assumptions["evidence"].startswith("household: ")
+
+
 SECTIONS = [
+    ({**NESTED, "data": {"household": None, "relate": None}}, "kind needs household, relate"),
     ({"data": {"household": None}}, "relate needs household"),
     ({"data": {"household": "no"}}, "household names column 'no'"),
     ({"data": {"head": "chief"}}, "head='chief' does not occur|head = \"chief\" does not occur"),

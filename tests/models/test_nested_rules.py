@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import chisquare
 
 import bayes_risk as br
-from bayes_risk.models.nested.masses import drawn_households, possible_by_size
+from bayes_risk.models.nested.masses import Masses, drawn_households
 from bayes_risk.models.nested.rules import (
     coded_households,
     household_layout,
@@ -63,7 +63,7 @@ def test_the_mass_of_possible_households_is_the_sum_of_all(with_rules):
     sizes = (1, 2, 3, 4, 5)
     layout, rules, _ = coded([every(h)[0] for h in sizes], RULES if with_rules else None)
     theta = drawn_theta(np.random.default_rng(2), len(sizes))
-    found = possible_by_size(theta, rules, layout)
+    found = Masses.of(theta, rules, layout).by_size()
     for s, h in enumerate(sizes):
         if with_rules or h < 5:
             assert found[s] == pytest.approx(mass(h, theta, s, with_rules), rel=1e-12)
@@ -75,7 +75,7 @@ def test_households_are_drawn_as_often_as_they_are_probable(kind):
     layout, rules, _ = coded(some)
     theta, n = drawn_theta(rng, 3), 40_000
     many = np.array([n, n, n])
-    found, _, _ = drawn_households(theta, rules, layout, many, possible=kind, rng=rng)
+    found, _, _ = drawn_households(Masses.of(theta, rules, layout), many, possible=kind, rng=rng)
     household, member = found.household - layout.of_household[:-1], found.member
     member = member - layout.of_member[:-1]
     for s, h in enumerate((1, 2, 3)):

@@ -177,7 +177,7 @@ def result_of(
     clock, seeds = Clock(tell=how["progress"]), stage_seeds(seed)
     with clock("data"):
         df, sha256, grouped = read_grouped(study.data)
-        study, df = read_weights(study, df)
+        study, df = read_weights(study, df, grouped)
         runs = tried_of(study, what, df)
         files = {name: one.release for name, one in runs.items()}
         provenance = provenance_of(study, df, sha256, files)
@@ -243,6 +243,7 @@ def judged(study: Study, ready: Prepared, found: dict[str, Any]) -> dict[str, An
         rows=found.get("correspondence"),
         membership=found.get("membership"),
         utility=found.get("utility"),
+        households=found.get("household_matching"),
     )
     named = at_risk(found.get("attribute"), ready.df, ready.release, verdict)
     verdict = replace(verdict, steps=next_steps(study, ready.df, verdict), at_risk=named)
@@ -343,7 +344,7 @@ def tried(study: Study, df: pd.DataFrame, what: str = "audit") -> Tried:
 
     It costs matching, context measures without distances, analyses and guesses once.
     """
-    declaration = study.model.declared(df) if study.needs_fit else None
+    declaration = study.declared(df) if study.needs_fit else None
     fit = unsampled(study, declaration, df)
     work: list[Work] = []
     with warnings.catch_warnings():
@@ -428,7 +429,7 @@ def _try_sweep(study: Study, df: pd.DataFrame, fit: Fit, release: br.Release) ->
             if key == "power":
                 cast(Any, fit).model.power_scaled(float(value))
             else:
-                begin(study, changed(study.model, key, value).declared(df), df)
+                begin(study, study.declared(df, changed(study.model, key, value)), df)
     options = sweep_options(study, fit, release)
     over, base, alone = (options.pop(key) for key in ("over", "base", "one_at_a_time"))
     factors = swept(fit, release, over, base, options)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from bayes_risk._core.errors import InputError
-from bayes_risk.app.study.declare import fit_model, read_data, synthesis_options
+from bayes_risk.app.study.declare import fit_model, read_grouped, read_weights, synthesis_options
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.utilities.propensity import MEASURES, propensity
 from bayes_risk.utilities.tables import coded_columns, compared_columns
@@ -18,9 +18,10 @@ def utility_of(text: str, folder: Path) -> float | None:
     study = parse_study(tomllib.loads(text), folder=folder)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they come with the audit itself
-        df, _ = read_data(study.data)
+        df, _, grouped = read_grouped(study.data)
+        study, df = read_weights(study, df, grouped)
         try:
-            fit = fit_model(study, study.model.declared(df), df, random_seed=1)
+            fit = fit_model(study, study.declared(df), df, random_seed=1)
             release = fit.synthesize(random_seed=2, **synthesis_options(study))
         except InputError:  # the audit gives the reason
             return None

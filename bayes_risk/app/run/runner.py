@@ -34,7 +34,7 @@ from bayes_risk.app.output import (
     workplace,
     write_run,
 )
-from bayes_risk.app.study.declare import AUDITS, read_data, read_weights
+from bayes_risk.app.study.declare import AUDITS, read_grouped, read_weights
 from bayes_risk.app.study.files import files_behind
 from bayes_risk.app.study.study import Study, candidate_study, files_in
 from bayes_risk.data.microdata import Microdata
@@ -233,7 +233,8 @@ def estimate(
     """
     whole_number("n_jobs", n_jobs)
     study.check_says(kind)
-    study, df = read_weights(study, read_data(study.data)[0])
+    df, _, grouped = read_grouped(study.data)
+    study, df = read_weights(study, df, grouped)
     costs: list[tuple[int, int]] = []
     seconds: dict[str, float] = {}
     processes = backend in ("loky", "dask")
@@ -346,6 +347,10 @@ def _one(study: Study, df: pd.DataFrame, size: Any, cases: int, tell: Progress) 
     """
     n, draws = size
     rows = np.random.default_rng(0).choice(len(df), n, replace=False)
+    if study.model.grouped:  # whole households, in the order of the first of them drawn
+        of = pd.factorize(study.weights[study.data.household])[0]
+        each = [np.flatnonzero(of == one) for one in dict.fromkeys(of[rows].tolist())]
+        rows = np.concatenate(each[: int(np.searchsorted(np.cumsum([*map(len, each)]), n)) + 1])
     alone = study.model_copy(update={"history": None})  # whose records are others
     small = audit.with_keys(alone, reweight={"rounds": 1})
     if draws > 1:
@@ -369,7 +374,7 @@ def _one(study: Study, df: pd.DataFrame, size: Any, cases: int, tell: Progress) 
     how: dict[str, Any] = {"n_jobs": 1, "progress": tell}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        one = Tried(small, small.model.declared(part), None, given, [])
+        one = Tried(small, small.declared(part), None, given, [])
         ready = audit.fit_and_release(one, part, clock, seeds=seeds, **how)
         audit.audits(small, ready, clock, seeds[2:], how)
     return clock.seconds

@@ -48,6 +48,8 @@ def fit_model(study: Study, declaration: Any, df: pd.DataFrame, **how: Any) -> A
     if (name := getattr(study.model, "weights", None)) is not None and study.weights is not None:
         df = df.assign(**{name: study.weights.loc[df.index, name]})
         options["weights"] = name
+    if study.model.grouped:
+        df = df.assign(**{study.data.household: study.weights.loc[df.index, study.data.household]})
     return way(df=df, **options)
 
 
@@ -215,9 +217,7 @@ def read_grouped(data: DataSection) -> tuple[pd.DataFrame, str, Grouped | None]:
 
 
 def _read(data: DataSection) -> tuple[pd.DataFrame, str, Grouped | None]:
-    own = None
-    if data.household is not None:
-        own = br.Households(data.household, data.relate, data.head, data.household_variables)
+    own = data.households
     if data.path is None:
         df = demo_data(str(data.demo))
         sha256 = data_hash(df)
@@ -242,10 +242,14 @@ def _read(data: DataSection) -> tuple[pd.DataFrame, str, Grouped | None]:
     return declare_levels(df, declared(data.levels), "the data"), sha256, grouped
 
 
-def read_weights(study: Study, df: pd.DataFrame) -> tuple[Study, pd.DataFrame]:
-    """The study with the survey weights that it names, and the table without their columns."""
+def read_weights(
+    study: Study, df: pd.DataFrame, grouped: Grouped | None
+) -> tuple[Study, pd.DataFrame]:
+    """The study with weights and households of records, and the table without their columns."""
     named = study.weights_named()
     found = pd.DataFrame(index=df.index)
+    if grouped is not None:
+        found[grouped.own.id] = grouped.columns[grouped.own.id]
     for name, where in named.items():
         if name not in df:
             raise refused(*where, f"names column {name!r}; the data have {list(df.columns)}")
@@ -259,7 +263,7 @@ def read_weights(study: Study, df: pd.DataFrame) -> tuple[Study, pd.DataFrame]:
                 f": column {name!r} has {below:,} weights below 1, and 1 / weight is to be a "
                 "probability; give weights that count people",
             )
-    return (study.weighed(found), df.drop(columns=[*named])) if named else (study, df)
+    return (study.weighed(found), df.drop(columns=[*named])) if found.size else (study, df)
 
 
 def household_results(study: Study, ready: "Prepared", found: "Found", grouped: Grouped) -> "Found":

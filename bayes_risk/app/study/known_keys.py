@@ -56,9 +56,9 @@ reweight: until share rounds c g floor steps
 sweep: priors knows_records knows_columns guesses classes parameters evidence m model
     combinations
 thresholds: attribute_gain attribute_log_bayes_factor share_not_audited group_gain
-    true_match_rate identical_records unique_values replicated_uniques linked_records
-    certain_persons public share_unreliable rhat membership_auc membership_log_bayes_factor
-    accept_simulated utility
+    true_match_rate household_match_rate identical_records unique_values replicated_uniques
+    linked_records certain_persons public share_unreliable rhat membership_auc
+    membership_log_bayes_factor accept_simulated utility
 output: folder confidential release keep_labels redact min_count
 model.CART: kind order min_leaf bootstrap smoothing floor missing_numbers weights models
 model.Chain: kind parts draws tune chains missing_numbers weights
@@ -68,8 +68,8 @@ model.Forest: kind order n_trees min_leaf votes dirichlet chain
 model.Marginals: kind level_prior columns weights
 model.Mixture: kind families n_classes exposure rounded scales concentration_prior level_prior
     rate_prior normal_prior zeros columns draws tune chains thin splits missing_numbers weights
-model.NestedDPMPM: kind household n_classes n_members spouse impossible concentration_prior
-    level_prior draws tune chains thin
+model.NestedDPMPM: kind n_classes n_members spouse impossible concentration_prior level_prior
+    draws tune chains thin
 model.PMM: kind order identifying threshold cuts models constraints donors later selection
 model.PoissonMixture: kind n_classes synthesizer quantile concentration_prior rate_prior zeros
     covariates exposure level_prior draws tune chains thin splits weights

@@ -26,6 +26,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import BOUNDS
 from bayes_risk.data.kept import RESULT
 from bayes_risk.data.measures import RISKS, UTILITIES
+from bayes_risk.intruder.intruder import KNOWN
 from bayes_risk.reporting.verdicts.verdict import Thresholds
 
 from .keys import (
@@ -164,7 +165,7 @@ class SampledSection(DeclaredPart):
 IN_FILE, _ = field_of(arguments_of(br.Intruder)["in_file"])
 INTRUDER = part(
     br.Intruder,
-    ("knows_columns", "others"),
+    ("knows_columns", "others", "households"),
     in_file=(
         Annotated[IN_FILE | Table, read_as_part([SampledSection])],
         worded('a number above 0, at most 1, or { weights = "w" }', 1.0),
@@ -190,6 +191,8 @@ OPTIONS: Any = section(
 class AttributeSection(OPTIONS, Section):  # type: ignore[misc]
     """``[attribute]``: the attribute-risk audit."""
 
+    _households: Any = PrivateAttr(None)  # of records, once the table is read
+
     @model_validator(mode="after")
     def _suits_the_intruder(self) -> "AttributeSection":
         alone = (*BY_MODEL, *(["targets"] if self.knows.largest is not None else []))
@@ -201,7 +204,10 @@ class AttributeSection(OPTIONS, Section):  # type: ignore[misc]
     @property
     def knows(self) -> Any:
         """What the intruder knows."""
-        return (self.intruder or INTRUDER()).made(knows_columns=tuple(self.knows_columns))
+        given, more = self.intruder or INTRUDER(), {"knows_columns": tuple(self.knows_columns)}
+        if given.household != KNOWN:
+            more["households"] = self._households
+        return given.made(**more)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -315,6 +321,13 @@ class DataSection(Section):
         '"held"',
         {},
     )
+
+    @property
+    def households(self) -> br.Households | None:
+        """The households that are named."""
+        if self.household is None:
+            return None
+        return br.Households(self.household, self.relate, self.head, self.household_variables)
 
     @property
     def listed_levels(self) -> dict[str, Listed]:

@@ -358,6 +358,9 @@ def _words_of(path: Path) -> set[str]:
 # --- ``[model]`` ----------------------------------------------------------------------------------
 
 
+UNNAMED = br.Households("household", relate="relate", head="head")  # where no table is read
+
+
 class ModelSection(Section):
     """``[model]`` of any kind."""
 
@@ -366,19 +369,23 @@ class ModelSection(Section):
     way: ClassVar[str] = "fit"  # the method from a table to a fit; others take files too
     own: ClassVar[Arguments] = {}  # of the declaration
     more: ClassVar[Arguments] = {}  # of the way to the fit
+    grouped: ClassVar[bool] = False  # whether it is of households, which ``[data]`` names
 
     @model_validator(mode="after")
     def _can_be_declared(self) -> "ModelSection":
         self.declared(run=False)
         return self
 
-    def declared(self, df: pd.DataFrame | None = None, *, run: bool = True) -> Any:
+    def declared(
+        self, df: pd.DataFrame | None = None, *, run: bool = True, household: Any = None
+    ) -> Any:
         """The declaration; ``run``: what stands in files is read and run, as far as ``df`` lets.
 
         Without the table, rules that are to be read as the data are left out.
         """
         with self.named():
-            return type(self).declares(**self._made(self.own, df=df, run=run))
+            own = {"household": household or UNNAMED} if self.grouped else {}
+            return type(self).declares(**own, **self._made(self.own, df=df, run=run))
 
     def fit_options(self) -> dict[str, Any]:
         """Keyword arguments of the way to the fit."""
@@ -409,6 +416,8 @@ def model_section(kind: str, way: str = "fit") -> type[ModelSection]:
     own, more = arguments_of(declares), arguments_of(getattr(declares, way)) if way else {}
     if way and isinstance(inspect.getattr_static(declares, way), classmethod):
         own = {k: one for k, one in own.items() if one.default is one.empty}
+    grouped = getattr(own.get("household"), "annotation", None) is br.Households
+    own = {k: one for k, one in own.items() if not (grouped and k == "household")}
     keys: Any = {"kind": (Literal[kind], Field(kind, description=f'"{kind}"'))}
     keys |= {key: field_of(one) for key, one in {**own, **more, **own}.items()}
     for key, least in (("chains", 2), ("draws", 4)):  # errors are taken between chains
@@ -419,6 +428,7 @@ def model_section(kind: str, way: str = "fit") -> type[ModelSection]:
         keys["weights"] = (str | None, Field(None, description=WEIGHTS))
     section = create_model(f"{kind}Section", __base__=ModelSection, **keys)
     section.declares, section.way, section.own, section.more = declares, way, own, more
+    section.grouped = grouped
     return section
 
 

@@ -15,6 +15,7 @@ from pydantic import PrivateAttr, ValidationError, ValidationInfo, model_validat
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import positive
 from bayes_risk.data.measures import COMPARED, UTILITIES
+from bayes_risk.intruder.intruder import KNOWN
 from bayes_risk.studies.compare import sorted_keys
 
 from . import sections
@@ -101,9 +102,17 @@ class Study(SETTINGS, Section):  # type: ignore[misc]
         if isinstance(given := self._in_file, sections.SampledSection) and table is not None:
             intruder = self.attribute.intruder.model_copy(update={"in_file": given.read(table)})
             update["attribute"] = self.attribute.model_copy(update={"intruder": intruder})
+        if (audit := self.attribute) is not None and table is not None:
+            audit = update.get("attribute", audit).model_copy()
+            audit._households = None if self.model.grouped else table.get(self.data.household)
+            update["attribute"] = audit
         found = self.model_copy(update=update)
         found._weights = table
         return found
+
+    def declared(self, df: pd.DataFrame, model: Any = None) -> Any:
+        """The declaration of the model, or of another section in its place."""
+        return (model or self.model).declared(df, household=self.data.households)
 
     @property
     def _in_file(self) -> Any:
@@ -256,6 +265,10 @@ def check_agreement(study: Study) -> None:
         *((("data", key), getattr(study.data, key), study.data.household,
            'household = "...", the column with the household of each person')
           for key in ("relate", "head", "household_variables")),
+        (("model", "kind"), study.model.grouped and study.needs_fit, study.data.head,
+         "household, relate and head of [data]"),
+        (("attribute.intruder", "household"), audit and audit.knows.household != KNOWN,
+         study.data.household, "household of [data]"),
         (("identification", "members"), keys and keys.members, study.data.household,
          "household of [data]"),
         (("compare",), compare, compare and compare.candidates, "a candidate: [compare.NAME]"),

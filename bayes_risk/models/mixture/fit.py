@@ -26,6 +26,7 @@ from bayes_risk.evidence.contract import (
     offers,
     why_all_must_be_known,
 )
+from bayes_risk.evidence.household import IndependentPersons
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.synthesis import Fitted, Request, Ticker
 from bayes_risk.release.release import EncodedRelease, Release
@@ -49,6 +50,10 @@ IN_WORDS = {
     "release, multiplied as if the releases did not share the records that are not known (an "
     "approximation)",
 }
+
+
+def _at_theta(posterior: MixturePosterior, targets: Targets) -> list[Predictive]:
+    return [posterior.at_theta(targets, None, posterior.conditional)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -138,6 +143,8 @@ class MixtureFit(Fitted):
             led = LedByRelease(self) if of_one_mode and "one-mode" in self.parameters else None
             found += [Offer(name, self, strategy=led) for name in ("predictive", "refit")]
             found += offers(self, "importance")
+            if self.weights is None and release.classes == "new":
+                found.append(Offer("household", IndependentPersons(_at_theta)))
         elif why := why_all_must_be_known(self, release):
             found.append(Offer("predictive", refusal=why))
         else:

@@ -32,35 +32,57 @@ class Theta(NamedTuple):
     phi: Array  # (Dm, F, M): levels of members
 
 
-class Masses(NamedTuple):
-    """Probabilities of cells under one draw."""
+class CellMasses(NamedTuple):
+    """Probabilities of the cells that the rules name, under one draw."""
 
     head: Array  # (B, F)
     member: Array  # (C, F, M): with the member's class
     psi: Array  # (C, F): that summed out
-    fits: Array  # (E + 1, B, F): A_e
-    partner: Array  # (E + 1, B, F): partners of class e who go with the head
 
     @classmethod
-    def of(cls, theta: Theta, rules: Rules) -> "Masses":
-        """Of the cells that the rules name."""
+    def of(cls, theta: Theta, rules: Rules) -> "CellMasses":
+        """Of all cells."""
         head = of_cells(rules.heads, theta.lam, np.ones(theta.lam.shape[1]))
         member = of_cells(rules.members, theta.phi, theta.omega)
-        psi = member.sum(axis=2)
-        E, B, C = rules.other.shape
-        fits = (rules.other.reshape(E * B, C) @ psi).reshape(E, B, -1)
-        partner = np.zeros_like(fits)
-        for e in range(1, E):
-            some = rules.of_spouse == e
-            partner[e] = rules.spouse[:, some] @ psi[some]
-        return cls(head, member, psi, fits, partner)
+        return cls(head, member, member.sum(axis=2))
 
-    def possible(self, r: int, rules: Rules) -> Array:
-        """P(possible | g, b) of households of 1 + r persons, (B, F)."""
-        found = self.fits[0] ** r
-        if r:
-            found = found + r * (self.partner[1:] * self.fits[1:] ** (r - 1)).sum(axis=0)
-        return np.where(rules.head[:, None], np.minimum(found, 1.0), 0.0)
+
+class Masses(NamedTuple):
+    """Probabilities of what is possible, under one draw."""
+
+    theta: Theta
+    rules: Rules
+    layout: Layout
+    cells: CellMasses
+    fits: Array  # (E + 1, B, F): A_e
+    possible: Array  # (S, B, F): P(possible | g, b) of households of each size
+
+    @classmethod
+    def of(cls, theta: Theta, rules: Rules, layout: Layout) -> "Masses":
+        """Of the cells that the rules name."""
+        cells = CellMasses.of(theta, rules)
+        fits = (rules.sets @ cells.psi)[rules.set_of]
+        partner = np.zeros_like(fits[1:])  # partners of class e who go with the head
+        for e, own in enumerate(partner, start=1):
+            some = rules.of_spouse == e
+            own[:] = rules.spouse[:, some] @ cells.psi[some]
+        possible = np.empty((len(layout.sizes), *cells.head.shape))
+        none, one = np.ones_like(fits[0]), partner.copy()  # A_0^r; psi A_e^(r - 1)
+        for r in range(int(layout.sizes[-1])):
+            if r:
+                none *= fits[0]
+            if r > 1:
+                one *= fits[1:]
+            if r + 1 in layout.sizes:
+                found = none + r * one.sum(axis=0) if r else none
+                s = int(np.searchsorted(layout.sizes, r + 1))
+                possible[s] = np.where(rules.head[:, None], np.minimum(found, 1.0), 0.0)
+        return cls(theta, rules, layout, cells, fits, possible)
+
+    def by_size(self) -> Array:
+        """P(possible | size), (S,)."""
+        each = (self.cells.head * self.possible).sum(axis=1)
+        return np.asarray((self.theta.pi * each).sum(axis=1))
 
 
 def of_cells(cells: RuleCells, levels: Array, weight: Array) -> Array:
@@ -71,23 +93,15 @@ def of_cells(cells: RuleCells, levels: Array, weight: Array) -> Array:
     return np.ascontiguousarray(found)
 
 
-def possible_by_size(theta: Theta, rules: Rules, layout: Layout) -> Array:
-    """P(possible | size), (S,)."""
-    masses = Masses.of(theta, rules)
-    each = [(masses.head * masses.possible(int(h) - 1, rules)).sum(axis=0) for h in layout.sizes]
-    return np.asarray((theta.pi * np.stack(each)).sum(axis=1))
-
-
 def drawn_households(
-    theta: Theta, rules: Rules, layout: Layout, many: Ints, *, possible: bool, rng: Rng
+    masses: Masses, many: Ints, *, possible: bool, rng: Rng
 ) -> tuple[Persons, Ints, Ints]:
     """So many possible or impossible households of each size (S,), with classes, and members'."""
-    masses = Masses.of(theta, rules)
-    B, F = masses.head.shape
+    theta, rules, layout, of_cell = masses[:4]
+    B, F = of_cell.head.shape
     b, g = [], []
-    for s, h in enumerate(layout.sizes):
-        fit = masses.possible(int(h) - 1, rules)
-        weights = theta.pi[s] * masses.head * (fit if possible else 1.0 - fit)
+    for s, fit in enumerate(masses.possible):
+        weights = theta.pi[s] * of_cell.head * (fit if possible else 1.0 - fit)
         weights = np.maximum(weights, 0.0).ravel()
         counts = rng.multinomial(int(many[s]), weights / max(weights.sum(), TINY))
         at = rng.permutation(np.repeat(np.arange(B * F), counts))
@@ -98,7 +112,7 @@ def drawn_households(
     first = np.concatenate([[0], np.cumsum(layout.sizes[size] - 1)]).astype(np.int64)
     cells = np.empty(first[-1], np.int64)
     partners = np.flatnonzero(rules.of_spouse)
-    psi = np.ascontiguousarray(masses.psi.T)
+    psi = np.ascontiguousarray(of_cell.psi.T)
     rule = rules.other, rules.spouse, rules.of_spouse, partners
     draw_cells(rng, possible, label, heads, first, psi, masses.fits, *rule, cells)
     n, N = len(heads), len(cells)
@@ -108,7 +122,7 @@ def drawn_households(
     lam = np.ascontiguousarray(theta.lam[:, :, None])
     for rows, cell, where, starts, of_each, levels, weight, k in (
         (household, heads, label, layout.of_household, rules.heads, lam, np.ones((B, F, 1)), None),
-        (member, cells, of, layout.of_member, rules.members, theta.phi, masses.member, classes),
+        (member, cells, of, layout.of_member, rules.members, theta.phi, of_cell.member, classes),
     ):
         fixed = of_each.levels() + of_each.begin
         free = np.setdiff1d(np.arange(len(starts) - 1), of_each.columns)

@@ -36,8 +36,13 @@ from bayes_risk.models.fits.synthesis import Declaration, Request, Synthesis, Ti
 from bayes_risk.release.release import EncodedRelease
 
 from .completion import completed
-from .masses import drawn_households
-from .posterior import NestedPosterior, impossible_guesses, whereabouts
+from .masses import Masses, drawn_households
+from .posterior import (
+    NestedHouseholds,
+    NestedPosterior,
+    impossible_guesses,
+    whereabouts,
+)
 from .rules import Persons, coded_households, household_layout, households_in, in_table, rules_of
 from .sampler import Model, NestedDraws, NestedPrior, first_draw, hole_of, nested_chains
 
@@ -259,7 +264,10 @@ class NestedFit(Synthesis):
                 "judge the release with models.Simulator or identification_risk"
             )
             return Capabilities([Offer("predictive", refusal=why)])
-        return Capabilities([Offer(name, self) for name in ("predictive", "refit")])
+        relate = str(self.model.household.relate)
+        whole = NestedHouseholds(self.posterior.model, self._number, relate)
+        ways = [Offer(name, self) for name in ("predictive", "refit")]
+        return Capabilities([*ways, Offer("household", whole)])
 
     def informed(self, release: EncodedRelease) -> NestedPosterior:
         return self.posterior
@@ -321,7 +329,7 @@ class NestedFit(Synthesis):
             given = households_in(codes, layout, self._number)
             return in_table(codes, completed(theta, rules, layout, given, columns, rng=rng), layout)
         many = np.bincount(own.size, minlength=len(layout.sizes))
-        made, _, _ = drawn_households(theta, rules, layout, many, possible=True, rng=rng)
+        made, _, _ = drawn_households(Masses.of(theta, rules, layout), many, possible=True, rng=rng)
         order = np.argsort(own.size, kind="stable")  # drawn size after size
         head_row = own.head_row[order]
         spans = [np.arange(own.first[i], own.first[i + 1]) for i in order]

@@ -11,6 +11,7 @@ weights 1 / p(y_i | R, Theta) take the target out.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numba
@@ -20,10 +21,10 @@ import numpy.typing as npt
 from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk.data.microdata import Codes
 from bayes_risk.evidence.contract import Predictive, Targets
-from bayes_risk.models.fits.sampling import blocks, log_sums_of_batches
+from bayes_risk.evidence.household import MemberTerms
 
-from .masses import TINY, Masses
-from .rules import Persons
+from .masses import TINY, CellMasses, Masses, Theta
+from .rules import Layout, Persons, Rules, households_in
 from .sampler import Hole, Model, NestedDraws, fill_member, hole_of, nested_chains
 
 Positions = npt.NDArray[np.int32]
@@ -70,32 +71,92 @@ def fill_rest(which, persons, own_free, theta, out):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def fill_guesses(which, first, rest, rows, columns, theta, out):
-    """out[g, u] = log p(rest and guess) of rows (G, U, q); ``columns`` of heads that count."""
+def fill_person(row, is_head, columns, theta, out):
+    """out[g] = p(a head's ``columns``, or a member | class g of the household)."""
+    pi, lam, omega, phi = theta
+    if is_head:
+        out[:] = 1.0
+        for k in columns:
+            out *= lam[row[k]]
+    else:
+        n = 0
+        while n < row.shape[0] and row[n] >= 0:
+            n += 1
+        fill_member(row[:n], omega, phi, out)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+def add_ratios(base, table, columns, own, rows, weight, W, out):
+    """out[a] += weight p(row a) / p(own), p a sum over classes of base and levels; the log of it.
+
+    W[c]: all but column c, of rows that differ from the own in that column alone.
+    """
+    q, K, total = columns.shape[0], base.shape[0], 0.0
+    W[q] = base
+    for c in range(q):
+        W[c] = W[q]
+        for k in range(K):
+            W[q, k] *= table[own[columns[c]], k]
+    for k in range(K):
+        total += W[q, k]
+        W[q, k] = 1.0
+    for c in range(q - 1, -1, -1):
+        for k in range(K):
+            W[c, k] *= W[q, k]
+            W[q, k] *= table[own[columns[c]], k]
+    total = max(total, 1e-300)
+    for a in range(out.shape[0]):
+        changed, at, p = 0, 0, 0.0
+        for c in range(q):
+            if rows[a, columns[c]] != own[columns[c]]:
+                changed, at = changed + 1, c
+        if changed == 0:
+            p = total
+        elif changed == 1:
+            row = rows[a, columns[at]]
+            for k in range(K):
+                p += W[at, k] * table[row, k]
+        else:
+            for k in range(K):
+                x = base[k]
+                for c in range(q):
+                    x *= table[rows[a, columns[c]], k]
+                p += x
+        out[a] += weight * p / total
+    return np.log(total)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def add_guesses(which, first, rest, own, rows, columns, theta, weights, log_truth, out):
+    """Ratios of guesses rows (U, G, q), and log p(rest and own); ``columns`` that count.
+
+    These are of heads of households of several, of those who live alone, and of members.
+    """
     pi, lam, omega, phi = theta
     F, M = omega.shape
-    one, alone = columns
+    members, base = phi.reshape(phi.shape[0], F * M), np.empty((F, M))
+    W, V = np.empty((len(columns[1]) + 1, F)), np.empty((len(columns[2]) + 1, F * M))
     for u in range(which.shape[0]):
         i, j = which[u]
-        heads = one if first[i + 1] > first[i] else alone
+        if j < 0:
+            some = columns[0] if first[i + 1] > first[i] else columns[1]
+            at = rest[u], lam, some, own[u], rows[u], weights[u], W[: len(some) + 1]
+            log_truth[u] = add_ratios(*at, out[u])
+            continue
+        for g in range(F):
+            base[g] = rest[u, g] * omega[g]
+        at = base.ravel(), members, columns[2], own[u], rows[u], weights[u], V
+        log_truth[u] = add_ratios(*at, out[u])
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def fill_members_guesses(heads, rows, columns, theta, out):
+    """out[u, g, a] = log p(guess (G, U, q) of person u | class g) under a draw."""
+    psi = np.empty(out.shape[1])
+    for u in range(rows.shape[1]):
         for a in range(rows.shape[0]):
-            total = 0.0
-            for g in range(F):
-                if j < 0:
-                    p = rest[u, g]
-                    for k in heads:
-                        p *= lam[rows[a, u, k], g]
-                    total += p
-                    continue
-                within = 0.0
-                for m in range(M):
-                    p = omega[g, m]
-                    for k in range(rows.shape[2]):
-                        if rows[a, u, k] >= 0:
-                            p *= phi[rows[a, u, k], g, m]
-                    within += p
-                total += rest[u, g] * within
-            out[a, u] = np.log(max(total, 1e-300))
+            fill_person(rows[a, u], heads[u], columns, theta, psi)
+            out[u, :, a] = np.log(np.maximum(psi, 1e-300))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -109,65 +170,149 @@ class NestedPredictive:
     batch: Ints  # shape (H,): halves of chains, in order
 
     def log_truth(self, block: slice) -> Array:
-        own = self.targets.profiles[block][None]
-        return self._log_density(own, np.arange(len(self.targets))[block])[:, 0]
+        which = whereabouts(self.persons, self.targets.record[block])
+        return self._pass(
+            block, Allowed.of([hole_of(self.model, self.persons, *at) for at in which])
+        )
 
     def log_sums(self, block: slice, log_weights: Array) -> Array:
         codes, cell = self.targets.rows(frozenset(map(int, self.targets.columns)), block)
-        (G, U, _), H = codes.shape, len(self.batch)
-        log_v, which = log_weights - self.log_truth(block), np.arange(len(self.targets))[block]
-        out = np.empty((int(self.batch.max()) + 1, G, U))
-        for some in blocks(U, G * H):
-            terms = self._log_density(codes[:, some], which[some])
-            terms += log_v[:, None, some]
-            out[:, :, some] = log_sums_of_batches(terms, self.batch, axis=0)
-        return out[:, cell]
+        top = np.stack([log_weights[self.batch == b].max(axis=0) for b in np.unique(self.batch)])
+        sums = np.zeros((len(top), codes.shape[1], len(codes)))
+        self._pass(block, None, codes, np.exp(log_weights - top[self.batch]), sums)
+        logs = np.log(np.maximum(sums, TINY)) + top[..., None]
+        return logs.swapaxes(1, 2)[:, cell]
 
-    def _log_density(self, codes: Codes, targets: Ints) -> Array:
-        """log p(y* | rest, theta_h) of whole rows (G, U, p) of the targets, (H, G, U)."""
-        persons, model = self.persons, self.model
-        which = np.array(whereabouts(persons, self.targets.record[targets]), np.int64)
-        holes = [hole_of(model, persons, *map(int, at)) for at in which]
-        own = np.arange(len(model.layout.own))
-        fixed = np.setdiff1d(own, model.rules.heads.columns)  # known, and in no cell
-        every = np.arange(len(model.layout.of_household) - 1)
-        columns = np.setdiff1d(every, fixed), every
-        rows = self._rows(codes, which)
-        out, data = np.empty((len(self.draws), *codes.shape[:2])), persons[:4]
-        rest = np.empty((len(which), model.prior.n_classes))
-        for h in range(len(self.draws)):
+    def _pass(
+        self,
+        block: slice,
+        allowed: "Allowed | None",
+        codes: Any = None,
+        weights: Any = None,
+        sums: Any = None,
+    ) -> Array:
+        """log p(own | rest, theta_h) (H, U), up to what the rest allows; adds ratios of guesses."""
+        layout, data, H = self.model.layout, self.persons[:4], len(self.draws)
+        profiles = self.targets.profiles[block]
+        which = np.array(whereabouts(self.persons, self.targets.record[block]), np.int64)
+        codes = profiles[None][:0] if codes is None else codes
+        heads, U = which[:, 1] < 0, len(which)
+        (own,) = positions(profiles[None], heads, layout)
+        rows = np.ascontiguousarray(positions(codes, heads, layout).swapaxes(0, 1))
+        common = np.arange(len(layout.own))
+        fixed = np.setdiff1d(common, self.model.rules.heads.columns)  # known, and in no cell
+        every = np.arange(len(layout.of_household) - 1)
+        columns = np.setdiff1d(every, fixed), every, np.arange(len(layout.of_member) - 1)
+        rest, found = np.empty((U, self.model.prior.n_classes)), np.empty((H, U))
+        weights = np.zeros((H, U)) if weights is None else weights
+        sums = np.zeros((int(self.batch.max()) + 1, U, 0)) if sums is None else sums
+        at, first = (own, rows, columns), self.persons.first
+        for h, b in enumerate(self.batch):
             theta = self.draws.theta(h)
             fill_rest(which, data, fixed, theta, rest)
-            fill_guesses(which, persons.first, rest, rows, columns, theta, out[h])
-            out[h] -= np.log(_possible(Masses.of(theta, model.rules), holes, rest))
+            add_guesses(which, first, rest, *at, theta, weights[h], found[h], sums[b])
+            if allowed is not None:
+                below = allowed.masses(theta, self.model.rules, rest)
+                found[h] -= np.log(np.maximum(below, TINY))
+        return found
+
+
+def positions(codes: Codes, heads: Flags, layout: Layout) -> Positions:
+    """Positions of guesses (G, U, q): of heads with household columns, of members."""
+    own = codes[..., [*layout.own, *layout.person]] + layout.of_household[:-1]
+    relation = codes[..., layout.relate] - (codes[..., layout.relate] > layout.head)
+    relation = np.minimum(relation, layout.of_member[1] - 1)
+    member = codes[..., layout.person] + layout.of_member[1:-1]
+    width = max(own.shape[-1], 1 + member.shape[-1])
+    out = np.full((*codes.shape[:2], width), -1, np.int32)
+    out[:, heads, : own.shape[-1]] = own[:, heads]
+    out[:, ~heads, 0] = relation[:, ~heads]
+    out[:, ~heads, 1 : 1 + member.shape[-1]] = member[:, ~heads]
+    return out
+
+
+class Allowed(NamedTuple):
+    """Cells that the rest of their household allows persons who are left out."""
+
+    heads: Flags  # (U,): who are heads
+    of_members: tuple[Array, Ints]  # different sets (., C), and which each member has
+    of_heads: tuple[Array, Ints]
+
+    @classmethod
+    def of(cls, holes: list[Hole]) -> "Allowed":
+        """Of persons; many have the same cells."""
+        heads = np.array([hole.j < 0 for hole in holes])
+
+        def sets(which: Flags) -> tuple[Array, Ints]:
+            some = [holes[u].allowed for u in np.flatnonzero(which)]
+            if not some:
+                return np.zeros((0, 0)), np.zeros(0, np.int64)
+            found, of = np.unique(np.packbits(some, axis=1), axis=0, return_inverse=True)
+            return np.unpackbits(found, axis=1, count=len(some[0])).astype(float), of.ravel()
+
+        return cls(heads, sets(~heads), sets(heads))
+
+    def masses(self, theta: Theta, rules: Rules, rest: Array) -> Array:
+        """p(rest of the household) of each person (U,), as far as the whole is possible."""
+        cells, out = CellMasses.of(theta, rules), np.empty(len(self.heads))
+        for some, (sets, of), p in (
+            (self.heads, self.of_heads, cells.head),
+            (~self.heads, self.of_members, cells.psi),
+        ):
+            if len(of):
+                out[some] = (rest[some] * (sets @ p)[of]).sum(axis=1)
         return out
 
-    def _rows(self, codes: Codes, which: Ints) -> Positions:
-        """Positions of guesses (G, U, q): of heads with household columns, of members."""
-        layout = self.model.layout
-        own = codes[..., [*layout.own, *layout.person]] + layout.of_household[:-1]
-        relation = codes[..., layout.relate] - (codes[..., layout.relate] > layout.head)
-        relation = np.minimum(relation, layout.of_member[1] - 1)
-        member = codes[..., layout.person] + layout.of_member[1:-1]
-        width = max(own.shape[-1], 1 + member.shape[-1])
-        out = np.full((*codes.shape[:2], width), -1, np.int32)
-        heads = which[:, 1] < 0
-        out[:, heads, : own.shape[-1]] = own[:, heads]
-        out[:, ~heads, 0] = relation[:, ~heads]
-        out[:, ~heads, 1 : 1 + member.shape[-1]] = member[:, ~heads]
-        return out
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NestedHouseholds:
+    """Densities of whole households, of `evidence.household.Jointly`."""
+
+    model: Model
+    number: Ints  # (n,): household of each record
+    relate: str
+
+    def terms(self, posterior: "NestedPosterior", members: Targets) -> list[MemberTerms]:
+        """By draw and class of households."""
+        layout, draws = self.model.layout, posterior.draws
+        codes, cell = members.rows(frozenset(map(int, members.columns)))
+        heads = members.profiles[:, layout.relate] == layout.head
+        rows, every = positions(codes, heads, layout), np.arange(len(layout.of_household) - 1)
+        (H, _, F), (G, J, _) = draws.pi.shape, rows.shape
+        out = np.empty((J, H, F, G))
+        for h in range(H):
+            fill_members_guesses(heads, rows, every, draws.theta(h), out[:, h])
+        s = int(np.searchsorted(layout.sizes, J))
+        log_pi = (
+            np.log(np.maximum(draws.pi[:, s].astype(float), TINY))
+            - log_possible(posterior)[:, s, None]
+        )
+        log_p = [np.ascontiguousarray(one.reshape(H * F, G)[:, cell]) for one in out]
+        return [MemberTerms(log_pi.ravel(), log_p, np.repeat(np.arange(H), F), draws.batch)]
+
+    def excluded(self, members: Targets, codes: Codes) -> Flags:
+        """Which households differ in their columns, have another head, or break a rule, (A,)."""
+        layout, (J, p) = self.model.layout, codes.shape[1:]
+        own, relate = codes[..., layout.own], codes[..., layout.relate]
+        heads = members.profiles[:J, layout.relate] == layout.head
+        wrong = (own != own[:, :1]).any(axis=(1, 2)) | ((relate == layout.head) != heads).any(
+            axis=1
+        )
+        if J == len(members):
+            right = np.flatnonzero(~wrong)
+            rows, number = codes[right].reshape(-1, p), np.repeat(np.arange(len(right)), J)
+            wrong[right] = ~self.model.rules.allow(households_in(rows, layout, number))
+        return np.asarray(wrong)
 
 
-def _possible(masses: Masses, holes: list[Hole], rest: Array) -> Array:
-    """p(rest of the household) of each person left out (U,), as far as the whole is possible."""
-    out = np.empty(len(holes))
-    for heads in (False, True):
-        some = [u for u, hole in enumerate(holes) if (hole.j < 0) == heads]
-        if some:
-            allowed = np.stack([holes[u].allowed for u in some]).astype(float)
-            cells = masses.head if heads else masses.psi
-            out[some] = (rest[some] * (allowed @ cells)).sum(axis=1)
-    return np.maximum(out, TINY)
+@lru_cache(maxsize=16)
+def log_possible(posterior: "NestedPosterior") -> Array:
+    """log P(possible | size) of each draw, (H, S)."""
+    model, draws = posterior.model, posterior.draws
+    if not model.rules.bind:
+        return np.zeros((len(draws), len(model.layout.sizes)))
+    each = (Masses.of(draws.theta(h), model.rules, model.layout) for h in range(len(draws)))
+    return np.log(np.maximum([one.by_size() for one in each], TINY))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -190,10 +335,8 @@ class NestedPosterior:
         return len(self.draws)
 
     def predictives(self, targets: Targets, *, rng: Rng) -> list[Predictive]:
-        H, batches = len(self.draws), 2 * self.draws.n_chains
-        batch = np.arange(H) * batches // H
         how: dict[str, Any] = {"model": self.model, "persons": self.own, "draws": self.draws}
-        return [NestedPredictive(**how, targets=targets, batch=batch)]
+        return [NestedPredictive(**how, targets=targets, batch=self.draws.batch)]
 
     def doubled(self, *, rng: Rng, n_jobs: int) -> "NestedPosterior":
         """Every second draw, and as many new ones twice as far apart."""

@@ -161,6 +161,8 @@ class Rules:
     other: Flags  # (E + 1, B, C): members who are no partner
     spouse: Flags  # (B, C): partners
     of_spouse: Ints  # (C,): class 1 .. E of a partner's cell; 0: no partner
+    sets: Array  # (D, C): the different rows of ``other``
+    set_of: Ints  # (E + 1, B): which each is
 
     @property
     def bind(self) -> bool:
@@ -205,7 +207,7 @@ class Rules:
         if wrong.any():
             raise InputError(
                 f"`impossible` and spouse exclude {int(wrong.sum())} households of {source}, the "
-                f"first {labels[int(wrong.argmax())]!r}; correct the rules or the records"
+                f"first {scalar(labels[int(wrong.argmax())])!r}; correct the rules or the records"
             )
 
 
@@ -312,13 +314,18 @@ def rules_of(
     )
     mine = np.zeros(members.number, bool) if partner is None else at.members(partner)
     head, other, classes = _tables(rules, at, mine, (of_heads.number, members.number))
+    alone = other & ~mine & head[None, :, None]
+    packed = np.packbits(alone.reshape(-1, members.number), axis=1)
+    _, first, of = np.unique(packed, axis=0, return_index=True, return_inverse=True)
     return Rules(
         heads=of_heads,
         members=members,
         head=head,
-        other=other & ~mine & head[None, :, None],
+        other=alone,
         spouse=other[0] & mine & head[:, None],
         of_spouse=classes,
+        sets=alone.reshape(-1, members.number)[first].astype(float),
+        set_of=of.reshape(other.shape[:2]),
     )
 
 

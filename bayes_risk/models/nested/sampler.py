@@ -19,7 +19,7 @@ from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.errors import ModelError
 from bayes_risk._core.parallel import in_order
 
-from .masses import Masses, Theta, choose, drawn_households, possible_by_size
+from .masses import CellMasses, Masses, Theta, choose, drawn_households
 from .rules import Layout, Persons, Rules
 
 MOST = 5_000_000  # impossible households in a sweep
@@ -56,6 +56,12 @@ class NestedDraws(NamedTuple):
 
     def __len__(self) -> int:
         return len(self.pi)
+
+    @property
+    def batch(self) -> Ints:
+        """Batch of each draw, (H,): halves of chains, in order."""
+        H = len(self)
+        return np.arange(H) * 2 * self.n_chains // H
 
 
 State = tuple[Theta, Array]  # a draw, and both concentrations
@@ -166,8 +172,9 @@ def nested_sweep(model: Model, persons: Persons, theta: Theta, alpha: Array, rng
     counts = Theta(*(np.zeros(x.shape) for x in theta))
     add_counts(data, label, classes, counts)
     if model.rules.bind:
-        many = impossible_by_size(model, persons, theta, rng)
-        found = drawn_households(theta, model.rules, model.layout, many, possible=False, rng=rng)
+        masses = Masses.of(theta, model.rules, model.layout)
+        many = impossible_by_size(model, persons, masses, rng)
+        found = drawn_households(masses, many, possible=False, rng=rng)
         add_counts(found[0][:4], *found[1:], counts)
     return given_labels(model, counts, alpha, rng)
 
@@ -184,9 +191,9 @@ def given_labels(model: Model, counts: Theta, alpha: Array, rng: Rng) -> State:
     return Theta(pi, lam, omega, phi), np.array(both)
 
 
-def impossible_by_size(model: Model, persons: Persons, theta: Theta, rng: Rng) -> Ints:
+def impossible_by_size(model: Model, persons: Persons, masses: Masses, rng: Rng) -> Ints:
     """How many impossible households of each size there are beside the possible ones, (S,)."""
-    p = np.maximum(possible_by_size(theta, model.rules, model.layout), 1e-12)
+    p = np.maximum(masses.by_size(), 1e-12)
     n = np.bincount(persons.size, minlength=len(p))
     expected = n * (1.0 - p) / p
     if expected.sum() > MOST:
@@ -203,7 +210,7 @@ def person_drawn(model: Model, persons: Persons, theta: Theta, hole: Hole, rng: 
     """The same households, the values of the person who is not known drawn given the others."""
     i, j, allowed = hole
     span = np.array([k for k in range(persons.first[i], persons.first[i + 1]) if k != j])
-    masses = Masses.of(theta, model.rules)
+    masses = CellMasses.of(theta, model.rules)
     w = theta.pi[persons.size[i]].copy()
     for k in span:
         w *= (theta.omega * theta.phi[persons.member[k]].prod(axis=0)).sum(axis=1)

@@ -33,6 +33,7 @@ from bayes_risk.evidence.contract import (
     without_weights,
 )
 from bayes_risk.evidence.diagnostics import ess_and_rhat
+from bayes_risk.evidence.household import IndependentPersons
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.sampling import Length, blocks, mixing
 from bayes_risk.models.fits.synthesis import Request, Synthesis, Ticker, made_columns, same_but
@@ -124,6 +125,7 @@ class RegressionFit(Synthesis):
             ways = offers(self, computed={"exact" for held in made if closed(held)})
         else:
             ways = offers(self, "predictive", "refit", "importance", computed=exact)
+            further.append(Offer("household", IndependentPersons()))
         return Capabilities([*ways, *further], any_rows=any_rows)
 
     def _knowing(

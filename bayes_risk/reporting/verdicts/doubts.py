@@ -86,6 +86,7 @@ CURES = {  # of doubts of verdict and report; settings have one name in study fi
     ),
     "keys": "coarsen or synthesise the unsynthesised keys ({keys}), those of most levels first",
     "households": "household of [data], or household_matching and household_risk",
+    "matching of households": "household of [data] and exact keys of [identification]",
     "public": (
         "leave the column out, coarsen it, or synthesise it; if its values are public anyway, "
         f"{PUBLIC}"

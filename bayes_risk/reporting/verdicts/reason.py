@@ -48,6 +48,8 @@ class Thresholds:
     # share of all records that may be matched uniquely and correctly, pooled or per release, beyond
     # those that the unsynthesised keys lead to by chance
     true_match_rate: float = 0.05
+    # share of all households that may be matched uniquely and correctly; None: not judged
+    household_match_rate: float | None = None
     # share of the original's persons that files may show beyond chance, by equal records on all
     # synthesised columns, or on all but one
     identical_records: float = 0.05

@@ -12,6 +12,7 @@ from scipy.stats import poisson
 from bayes_risk._core.arrays import Flags, Ints
 from bayes_risk._core.formats import begun, counted, number, percent
 from bayes_risk.data.measures import IDENTIFICATION, MEASURES
+from bayes_risk.matching.households import HouseholdMatching
 from bayes_risk.matching.result import NOBODYS, IdentificationRisk, MatchCounts, Matching
 from bayes_risk.release.correspondence import RowCorrespondence
 from bayes_risk.release.exposure import Exposure
@@ -65,6 +66,7 @@ from .reason import (
 BALANCE, ORIGINAL = "balance of the evidence", "original released"
 SIMULATED = "simulated evidence"
 MATCHES = IDENTIFICATION["true_match_rate"].words
+HOUSEHOLDS = "matching of households"
 AUC, IN_DATA = "membership, area under the curve", "membership, log Bayes factor"
 MEMBERSHIP = ("membership_auc", "membership_log_bayes_factor")
 TOGETHER = "kept columns together"
@@ -97,6 +99,7 @@ class Case(NamedTuple):
     rows: RowCorrespondence | None = None
     membership: Membership | None = None
     utility: Utility | None = None
+    households: HouseholdMatching | None = None
 
     @property
     def width(self) -> float:
@@ -115,6 +118,8 @@ class Case(NamedTuple):
             yield from (("attribute risk", RISK), ("identification risk", RISK))
         if self.membership is None and any(getattr(self.limits, n) is not None for n in MEMBERSHIP):
             yield "membership", RISK
+        if self.households is None and self.limits.household_match_rate is not None:
+            yield HOUSEHOLDS, RISK
         if self.utility is None and self.limits.utility:
             yield "utility", USE
 
@@ -304,6 +309,20 @@ def _places(risk: IdentificationRisk) -> Ints:
     if risk.person is None:
         return np.arange(risk.n)
     return np.asarray(np.unique(risk.person, return_inverse=True)[1])
+
+
+def _households(found: HouseholdMatching, case: Case) -> Iterator[Reason]:
+    """Households that are matched, where the agency has set a threshold."""
+    if (limit := case.limits.household_match_rate) is None:
+        return
+    rows, n = found.summary()["value"], len(found.members)
+    rate = float(rows["households_true"])
+    text = f"An intruder matches {percent(rate)} of the {n:,} households uniquely and correctly"
+    text = f"{text}; {percent(limit)} are allowed"
+    judged = compared_with_limit(HOUSEHOLDS, (rate, 0.0), limit + ROUNDING, text)
+    what = "Households matched uniquely and correctly"
+    figures = Figures(what, percent(rate), "", percent(limit))
+    yield replace(judged, figures=figures, of_allowed=multiple(limit, rate))
 
 
 def _rows(rows: RowCorrespondence, _: Case) -> Iterator[Reason]:
@@ -549,6 +568,7 @@ CLAUSES = (
     Clause(_simulated, "attribute", (SIMULATED,), ("accept_simulated",)),
     Clause(_balance, "attribute", (BALANCE,)),
     Clause(_identification, "identification", (MATCHES, EXPECTED), ("true_match_rate",), (ROWS,)),
+    Clause(_households, "households", (HOUSEHOLDS,), ("household_match_rate",), (ROWS,)),
     Clause(on_matched_groups, "identification", (MATCHED_GROUPS,), ("group_gain",), (ROWS,)),
     Clause(_originals, "exposure", (ORIGINAL,)),
     Clause(_compared, "exposure", ("columns compared",)),
@@ -561,7 +581,8 @@ CLAUSES = (
     Clause(_membership, "membership", (AUC, IN_DATA), MEMBERSHIP, (MODEL,)),
     Clause(_usefulness, "utility", ("utility",), ("utility",)),
 )
-FILES, SAMPLED = ("identification", "exposure"), ("attribute", "chains", "membership", "utility")
+FILES = ("identification", "exposure")
+SAMPLED = ("attribute", "chains", "membership", "utility", "households")
 GIVES = {  # what commands know, by kind of file
     "`identify`": (*FILES, "rows", ROWS),
     "`identify`, rows unknown": (*FILES, "rows"),
