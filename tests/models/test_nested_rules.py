@@ -75,7 +75,7 @@ def test_households_are_drawn_as_often_as_they_are_probable(kind):
     layout, rules, _ = coded(some)
     theta, n = drawn_theta(rng, 3), 40_000
     many = np.array([n, n, n])
-    found, _, _ = drawn_households(Masses.of(theta, rules, layout), many, possible=kind, rng=rng)
+    found = drawn_households(Masses.of(theta, rules, layout), many, possible=kind, rng=rng)
     household, member = found.household - layout.of_household[:-1], found.member
     member = member - layout.of_member[:-1]
     for s, h in enumerate((1, 2, 3)):

@@ -21,6 +21,7 @@ from bayes_risk._core.arrays import Array, Ints, Rng
 from .rules import Layout, Persons, RuleCells, Rules
 
 TINY = 1e-300
+TRIES = 12
 
 
 class Theta(NamedTuple):
@@ -93,10 +94,18 @@ def of_cells(cells: RuleCells, levels: Array, weight: Array) -> Array:
     return np.ascontiguousarray(found)
 
 
-def drawn_households(
-    masses: Masses, many: Ints, *, possible: bool, rng: Rng
-) -> tuple[Persons, Ints, Ints]:
-    """So many possible or impossible households of each size (S,), with classes, and members'."""
+class DrawnCells(NamedTuple):
+    """Households by cells: of each its size, class and head, and the cells of further members."""
+
+    size: Ints
+    label: Ints
+    heads: Ints
+    first: Ints
+    cells: Ints
+
+
+def drawn_cells(masses: Masses, many: Ints, *, possible: bool, rng: Rng) -> DrawnCells:
+    """So many possible or impossible households of each size (S,)."""
     theta, rules, layout, of_cell = masses[:4]
     B, F = of_cell.head.shape
     b, g = [], []
@@ -104,7 +113,8 @@ def drawn_households(
         weights = theta.pi[s] * of_cell.head * (fit if possible else 1.0 - fit)
         weights = np.maximum(weights, 0.0).ravel()
         counts = rng.multinomial(int(many[s]), weights / max(weights.sum(), TINY))
-        at = rng.permutation(np.repeat(np.arange(B * F), counts))
+        at = np.repeat(np.arange(B * F), counts)
+        at = rng.permutation(at) if possible else at  # of the others only counts are used
         b.append(at // F)
         g.append(at % F)
     heads, label = np.concatenate(b), np.concatenate(g)
@@ -115,21 +125,65 @@ def drawn_households(
     psi = np.ascontiguousarray(of_cell.psi.T)
     rule = rules.other, rules.spouse, rules.of_spouse, partners
     draw_cells(rng, possible, label, heads, first, psi, masses.fits, *rule, cells)
-    n, N = len(heads), len(cells)
+    return DrawnCells(size, label, heads, first, cells)
+
+
+def drawn_counts(masses: Masses, many: Ints, *, rng: Rng) -> Theta:
+    """Counts, as `add_counts` has them, of so many impossible households of each size (S,)."""
+    theta, rules, layout, of_cell = masses[:4]
+    drawn = drawn_cells(masses, many, possible=False, rng=rng)
+    (B, F), (C, _, M) = of_cell.head.shape, of_cell.member.shape
+
+    def counted(place: Ints, label: Ints, n: int) -> Array:
+        return np.bincount(place * F + label, minlength=n * F).reshape(n, F)
+
+    b, pi = (counted(x, drawn.label, n) for x, n in ((drawn.heads, B), (drawn.size, len(many))))
+    c = counted(drawn.cells, np.repeat(drawn.label, np.diff(drawn.first)), C)
+    some = c > 0
+    members = np.zeros((C, F, M))
+    members[some] = multinomials(rng, c[some], of_cell.member[some])
+    lam, phi = np.zeros_like(theta.lam), np.zeros_like(theta.phi)
+    for counts, cells, starts, levels, out in (
+        (b, rules.heads, layout.of_household, theta.lam, lam),
+        (members, rules.members, layout.of_member, theta.phi, phi),
+    ):
+        whole, by_class = counts.reshape(*cells.dims, *counts.shape[1:]), counts.sum(axis=0)
+        for q in range(len(starts) - 1):
+            part = slice(starts[q], starts[q + 1])
+            if q in cells.columns:
+                k = int(np.flatnonzero(cells.columns == q)[0])
+                others = tuple(x for x in range(len(cells.dims)) if x != k)
+                out[part] = whole.sum(axis=others)
+            else:
+                n, p = by_class.astype(np.int64), np.moveaxis(levels[part], 0, -1)
+                out[part] = np.moveaxis(multinomials(rng, n, p), -1, 0)
+    return Theta(pi, lam, members.sum(axis=0), phi)
+
+
+def multinomials(rng: Rng, n: Ints, p: Array) -> Ints:
+    """Draws for each n, probabilities along the last axis up to a factor."""
+    whole = np.maximum(p.sum(axis=-1, keepdims=True), TINY)
+    return rng.multinomial(n, p / whole)
+
+
+def drawn_households(masses: Masses, many: Ints, *, possible: bool, rng: Rng) -> Persons:
+    """So many possible or impossible households of each size (S,)."""
+    theta, rules, layout, of_cell = masses[:4]
+    size, label, heads, first, cells = drawn_cells(masses, many, possible=possible, rng=rng)
+    (B, F), n, N = of_cell.head.shape, len(heads), len(cells)
     household = np.empty((n, len(layout.of_household) - 1), np.int32)
-    member, classes = np.empty((N, len(layout.of_member) - 1), np.int32), np.empty(N, np.int64)
+    member = np.empty((N, len(layout.of_member) - 1), np.int32)
     of = np.repeat(label, np.diff(first))
     lam = np.ascontiguousarray(theta.lam[:, :, None])
-    for rows, cell, where, starts, of_each, levels, weight, k in (
-        (household, heads, label, layout.of_household, rules.heads, lam, np.ones((B, F, 1)), None),
-        (member, cells, of, layout.of_member, rules.members, theta.phi, of_cell.member, classes),
+    for rows, cell, where, starts, of_each, levels, weight in (
+        (household, heads, label, layout.of_household, rules.heads, lam, np.ones((B, F, 1))),
+        (member, cells, of, layout.of_member, rules.members, theta.phi, of_cell.member),
     ):
         fixed = of_each.levels() + of_each.begin
         free = np.setdiff1d(np.arange(len(starts) - 1), of_each.columns)
-        k = np.empty(len(rows), np.int64) if k is None else k
-        draw_rest(rng, cell, where, fixed, of_each.columns, free, starts, weight, levels, k, rows)
+        draw_rest(rng, cell, where, fixed, of_each.columns, free, starts, weight, levels, rows)
     nothing = np.empty(0, np.int64)
-    return Persons(household, member, first, size, nothing, nothing), label, classes
+    return Persons(household, member, first, size, nothing, nothing)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -149,14 +203,13 @@ def choose(u, weights, n):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def several(t, p, least):
-    """Probability that of t members, each a partner with p, so many are."""
+def several(t, p, none, least):
+    """Probability that so many of t members are partners, each with p; none[t]: that no one is."""
     if least <= 0:
         return 1.0
-    none = (1.0 - p) ** t
     if least == 1:
-        return 1.0 - none
-    return max(1.0 - none - (t * p * (1.0 - p) ** (t - 1) if t else 0.0), 0.0)
+        return 1.0 - none[t]
+    return max(1.0 - none[t] - (t * p * none[t - 1] if t else 0.0), 0.0)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -180,31 +233,42 @@ def draw_cells(
     (F, C), S, E = psi.shape, partners.shape[0], other.shape[0]
     kinds, who, power = np.empty(S + 2), np.empty(cells.shape[0], np.int64), np.empty(E)
     total, below = np.zeros(F), np.zeros((F, C))  # of partners; of all others, cumulated
+    among = np.zeros((F, S))  # partners, cumulated
+    most = (first[1:] - first[:-1]).max() if label.shape[0] else 0
+    nobody = np.ones((F, most + 1))  # of so many members is a partner
     for g in range(F):
-        inside = 0.0
+        inside, k = 0.0, 0
         for c in range(C):
             if of_spouse[c]:
                 total[g] += psi[g, c]
+                among[g, k] = total[g]
+                k += 1
             else:
                 inside += psi[g, c]
             below[g, c] = inside
+        for t in range(most):
+            nobody[g, t + 1] = nobody[g, t] * (1.0 - total[g])
     for i in range(label.shape[0]):
         g, b, r, at = label[i], heads[i], first[i + 1] - first[i], first[i]
         if r == 0:
             continue
-        p = total[g]
-        kinds[0], kinds[1], others = fits[0, b, g] ** r, 0.0, (1.0 - p) ** (r - 1)
-        if not possible:
-            kinds[0], kinds[1] = max((1.0 - p) * others - kinds[0], 0.0), several(r, p, 2)
-        for e in range(E):
-            power[e] = fits[e, b, g] ** (r - 1)
-        for k in range(S):
-            s = partners[k]
-            fit = power[of_spouse[s]] if spouse[b, s] else 0.0
+        p, none = total[g], nobody[g]
+        same = i > 0 and label[i - 1] == g and heads[i - 1] == b and first[i] - first[i - 1] == r
+        if not same:  # kinds of the household before
+            kinds[0], kinds[1] = fits[0, b, g] ** r, 0.0
             if not possible:
-                fit = max(others - fit, 0.0)
-            kinds[k + 2] = r * psi[g, s] * fit
-        kind = choose(rng.random(), kinds, S + 2)
+                kinds[0], kinds[1] = max(none[r] - kinds[0], 0.0), several(r, p, none, 2)
+            for e in range(E):
+                power[e] = fits[e, b, g] ** (r - 1)
+            for k in range(S):
+                s = partners[k]
+                fit = power[of_spouse[s]] if spouse[b, s] else 0.0
+                if not possible:
+                    fit = max(none[r - 1] - fit, 0.0)
+                kinds[k + 2] = r * psi[g, s] * fit
+            for k in range(S + 1):
+                kinds[k + 1] += kinds[k]
+        kind = min(np.searchsorted(kinds, rng.random() * kinds[S + 1], side="right"), S + 1)
         need, e, fitting = 2, 0, True  # partners who are to come; class; whether the partner fits
         if kind > 1:
             s = partners[kind - 2]
@@ -216,8 +280,8 @@ def draw_cells(
             who[j] = 1 if possible else 0
             if kind == 1:
                 t = at + r - j - 1
-                yes = p * several(t, p, need - 1)
-                no = (1.0 - p) * several(t, p, need)
+                yes = p * several(t, p, none, need - 1)
+                no = (1.0 - p) * several(t, p, none, need)
                 if rng.random() * (yes + no) < yes:
                     who[j] = 3
                     need -= 1
@@ -244,10 +308,14 @@ def draw_cells(
                 continue
             u, c = rng.random(), -1
             if who[j] == 3:
-                for k in range(S):
-                    kinds[k] = psi[g, partners[k]]
-                c = partners[choose(u, kinds, S)]
+                c = partners[min(np.searchsorted(among[g], u * p, side="right"), S - 1)]
             elif who[j] > 0:
+                for _ in range(TRIES):  # mostly enough, and faster than looking at all cells
+                    x = np.searchsorted(below[g], rng.random() * below[g, C - 1], side="right")
+                    if x < C and of_spouse[x] == 0 and other[e, b, x] == (who[j] == 1):
+                        c = x
+                        break
+            if c < 0 and 0 < who[j] < 3:
                 whole = fits[e, b, g] if who[j] == 1 else 1.0 - p - fits[e, b, g]
                 c = fitting_cell(u * whole, psi[g], other[e, b], of_spouse, who[j] == 1)
             if c < 0:
@@ -256,8 +324,8 @@ def draw_cells(
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def draw_rest(rng, cell, label, fixed, columns, free, starts, weight, levels, classes, rows):
-    """Classes of rows, and their columns, given their cells and the class of their households."""
+def draw_rest(rng, cell, label, fixed, columns, free, starts, weight, levels, rows):
+    """Columns of rows given their cells and the class of their households."""
     M = weight.shape[2]
     room = np.empty(max(M, (starts[1:] - starts[:-1]).max()))
     for i in range(rows.shape[0]):
@@ -266,7 +334,6 @@ def draw_rest(rng, cell, label, fixed, columns, free, starts, weight, levels, cl
             for k in range(M):
                 room[k] = weight[c, g, k]
             m = choose(rng.random(), room, M)
-        classes[i] = m
         for q in range(columns.shape[0]):
             rows[i, columns[q]] = fixed[c, q]
         for q in range(free.shape[0]):

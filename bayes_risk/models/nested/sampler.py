@@ -19,7 +19,7 @@ from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.errors import ModelError
 from bayes_risk._core.parallel import in_order
 
-from .masses import CellMasses, Masses, Theta, choose, drawn_households
+from .masses import CellMasses, Masses, Theta, choose, drawn_counts
 from .rules import Layout, Persons, Rules
 
 MOST = 5_000_000  # impossible households in a sweep
@@ -87,13 +87,15 @@ class Model(NamedTuple):
 def fill_member(row, omega, phi, out):
     """out[g] = p(a member | class g of its household), over the classes of members."""
     F, M = omega.shape
+    w = omega.copy().ravel()
+    for k in range(len(row)):
+        levels = phi[row[k]].ravel()
+        for x in range(F * M):  # of all classes side by side
+            w[x] *= levels[x]
     for g in range(F):
         out[g] = 0.0
         for m in range(M):
-            p = omega[g, m]
-            for k in range(len(row)):
-                p *= phi[row[k], g, m]
-            out[g] += p
+            out[g] += w[g * M + m]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -174,8 +176,8 @@ def nested_sweep(model: Model, persons: Persons, theta: Theta, alpha: Array, rng
     if model.rules.bind:
         masses = Masses.of(theta, model.rules, model.layout)
         many = impossible_by_size(model, persons, masses, rng)
-        found = drawn_households(masses, many, possible=False, rng=rng)
-        add_counts(found[0][:4], *found[1:], counts)
+        more = drawn_counts(masses, many, rng=rng)
+        counts = Theta(*(x + y for x, y in zip(counts, more, strict=True)))
     return given_labels(model, counts, alpha, rng)
 
 
