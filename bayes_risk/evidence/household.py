@@ -89,7 +89,7 @@ def _by_draw(predictive: Any, J: int) -> MemberTerms:
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def add_products(weight, batch, p, index, out):
+def add_products(weight, batch, p, index, out):  # type: ignore[no-untyped-def]
     """out[b, a] = sum over rows r of a batch of weight[r] prod_j p[j, r, index[a, j]]."""
     A, J = index.shape
     product = np.empty(J + 1)
@@ -121,7 +121,8 @@ class HouseholdPredictive:
 
     def log_truth(self, block: slice) -> Array:
         starts = np.searchsorted(self.given.draw, np.arange(len(self.batch)))
-        return np.logaddexp.reduceat(self._of_truth(), starts)[:, None]
+        logs: Array = np.logaddexp.reduceat(self._of_truth(), starts)
+        return logs[:, None]
 
     def log_sums(self, block: slice, log_weights: Array) -> Array:
         log_weight, log_p, draw, batch = self.given

@@ -90,7 +90,7 @@ NESTED = {
     },
     "data": {"columns": ["relate", "sex", "rooms", "job"]},
     "release": {"m": 2},
-    "identification": {"known": ["sex", "rooms"], "synthesized": ["job"]},
+    "identification": {"known": [], "synthesized": ["sex", "rooms", "job"]},
 }
 
 
@@ -98,7 +98,7 @@ NESTED = {
 @pytest.mark.parametrize("household", ["all but the target", "unknown"])
 def test_the_model_and_the_intruder_have_the_households_of_the_data(tmp_path, household):
     out, limits = tmp_path / "out", {"household_match_rate": 0.0}
-    audit = {"guesses": {"distance": 1}, "targets": 3, "intruder": {"household": household}}
+    audit = {"targets": 3, "intruder": {"household": household}}
     found = audited(
         study(tmp_path, **NESTED, attribute=audit, thresholds=limits, output={"folder": str(out)})
     )
@@ -113,7 +113,7 @@ def test_the_model_and_the_intruder_have_the_households_of_the_data(tmp_path, ho
 
 def test_persons_of_a_mixture_are_unknown_together(tmp_path):
     model = {"kind": "DPMPM", "n_classes": 2, "draws": 10, "tune": 10, "chains": 2}
-    audit = {"guesses": {"distance": 1}, "targets": 2, "intruder": {"household": "unknown"}}
+    audit = {"targets": 2, "intruder": {"household": "unknown"}}
     sections = NESTED | {"model": model, "attribute": audit, "release": {"m": 1}}
     del sections["identification"]
     columns = {"columns": ["sex", "rooms", "job"]}
@@ -122,7 +122,10 @@ def test_persons_of_a_mixture_are_unknown_together(tmp_path):
 
 
 SECTIONS = [
-    ({**NESTED, "data": {"household": None, "relate": None}}, "kind needs household, relate"),
+    (
+        {**NESTED, "data": {"relate": None, "head": None, "household_variables": []}},
+        "kind needs household, relate",
+    ),
     ({"data": {"household": None}}, "relate needs household"),
     ({"data": {"household": "no"}}, "household names column 'no'"),
     ({"data": {"head": "chief"}}, "head='chief' does not occur|head = \"chief\" does not occur"),

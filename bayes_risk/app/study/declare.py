@@ -48,7 +48,7 @@ def fit_model(study: Study, declaration: Any, df: pd.DataFrame, **how: Any) -> A
     if (name := getattr(study.model, "weights", None)) is not None and study.weights is not None:
         df = df.assign(**{name: study.weights.loc[df.index, name]})
         options["weights"] = name
-    if study.model.grouped:
+    if study.model.grouped and study.weights is not None:
         df = df.assign(**{study.data.household: study.weights.loc[df.index, study.data.household]})
     return way(df=df, **options)
 

@@ -204,7 +204,8 @@ class AttributeSection(OPTIONS, Section):  # type: ignore[misc]
     @property
     def knows(self) -> Any:
         """What the intruder knows."""
-        given, more = self.intruder or INTRUDER(), {"knows_columns": tuple(self.knows_columns)}
+        given: Any = self.intruder or INTRUDER()
+        more = {"knows_columns": tuple(self.knows_columns)}
         if given.household != KNOWN:
             more["households"] = self._households
         return given.made(**more)

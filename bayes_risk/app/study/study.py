@@ -7,7 +7,7 @@ asked before a model is sampled (`run/audit.py`).
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 from pydantic import PrivateAttr, ValidationError, ValidationInfo, model_validator
@@ -103,7 +103,7 @@ class Study(SETTINGS, Section):  # type: ignore[misc]
             intruder = self.attribute.intruder.model_copy(update={"in_file": given.read(table)})
             update["attribute"] = self.attribute.model_copy(update={"intruder": intruder})
         if (audit := self.attribute) is not None and table is not None:
-            audit = update.get("attribute", audit).model_copy()
+            audit = cast(Any, update.get("attribute", audit)).model_copy()
             audit._households = None if self.model.grouped else table.get(self.data.household)
             update["attribute"] = audit
         found = self.model_copy(update=update)

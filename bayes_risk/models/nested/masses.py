@@ -134,13 +134,13 @@ def drawn_counts(masses: Masses, many: Ints, *, rng: Rng) -> Theta:
     drawn = drawn_cells(masses, many, possible=False, rng=rng)
     (B, F), (C, _, M) = of_cell.head.shape, of_cell.member.shape
 
-    def counted(place: Ints, label: Ints, n: int) -> Array:
+    def counted(place: Ints, label: Ints, n: int) -> Ints:
         return np.bincount(place * F + label, minlength=n * F).reshape(n, F)
 
     b, pi = (counted(x, drawn.label, n) for x, n in ((drawn.heads, B), (drawn.size, len(many))))
     c = counted(drawn.cells, np.repeat(drawn.label, np.diff(drawn.first)), C)
     some = c > 0
-    members = np.zeros((C, F, M))
+    members = np.zeros((C, F, M), np.int64)
     members[some] = multinomials(rng, c[some], of_cell.member[some])
     lam, phi = np.zeros_like(theta.lam), np.zeros_like(theta.phi)
     for counts, cells, starts, levels, out in (
@@ -155,9 +155,9 @@ def drawn_counts(masses: Masses, many: Ints, *, rng: Rng) -> Theta:
                 others = tuple(x for x in range(len(cells.dims)) if x != k)
                 out[part] = whole.sum(axis=others)
             else:
-                n, p = by_class.astype(np.int64), np.moveaxis(levels[part], 0, -1)
-                out[part] = np.moveaxis(multinomials(rng, n, p), -1, 0)
-    return Theta(pi, lam, members.sum(axis=0), phi)
+                p = np.moveaxis(levels[part], 0, -1)
+                out[part] = np.moveaxis(multinomials(rng, by_class, p), -1, 0)
+    return Theta(pi.astype(float), lam, members.sum(axis=0).astype(float), phi)
 
 
 def multinomials(rng: Rng, n: Ints, p: Array) -> Ints:

@@ -181,7 +181,7 @@ class NestedPredictive:
         sums = np.zeros((len(top), codes.shape[1], len(codes)))
         self._pass(block, None, codes, np.exp(log_weights - top[self.batch]), sums)
         logs = np.log(np.maximum(sums, TINY)) + top[..., None]
-        return logs.swapaxes(1, 2)[:, cell]
+        return np.asarray(logs.swapaxes(1, 2)[:, cell])
 
     def _pass(
         self,
