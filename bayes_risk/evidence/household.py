@@ -122,7 +122,7 @@ class HouseholdPredictive:
     def log_truth(self, block: slice) -> Array:
         starts = np.searchsorted(self.given.draw, np.arange(len(self.batch)))
         logs: Array = np.logaddexp.reduceat(self._of_truth(), starts)
-        return logs[:, None]
+        return np.asarray(logs[:, None])
 
     def log_sums(self, block: slice, log_weights: Array) -> Array:
         log_weight, log_p, draw, batch = self.given
@@ -134,7 +134,8 @@ class HouseholdPredictive:
             np.exp(x - t[:, None], out=p[j, :, : x.shape[1]])
         out = np.zeros((len(most), len(self.index)))
         add_products(np.exp(logs - most[batch[draw]]), batch[draw], p, self.index, out)
-        return (np.log(np.maximum(out, 1e-300)) + most[:, None])[:, :, None]
+        logs = np.log(np.maximum(out, 1e-300)) + most[:, None]
+        return np.asarray(logs[:, :, None], float)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -209,7 +210,7 @@ def _sums(logs: Array, own: Ints, G: int) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Households:
+class UnknownHouseholds:
     """What an audit asks where no member of a household is known."""
 
     number: Ints  # (n,): household of each record

@@ -19,7 +19,7 @@ from bayes_risk.intruder.intruder import KNOWN, Intruder
 from bayes_risk.release.release import EncodedRelease, Release
 
 from .contract import Capabilities, Fit, Targets, check_kinds, drawn_as, model_name
-from .household import Households
+from .household import UnknownHouseholds
 
 
 class Sample(NamedTuple):
@@ -47,7 +47,7 @@ class AuditProblem:
     case: Ints  # shape (n_targets,): the case that each target belongs to
     # shape (n,): probability that each is in the file, if it were the target; None: certain
     in_file: Array | None = None
-    households: Households | None = None  # none of whose members is known
+    households: UnknownHouseholds | None = None  # none of whose members is known
 
     @classmethod
     def prepare(
@@ -167,7 +167,7 @@ def cases_of(
     weights: Array | None = None,
     records_differ: bool = False,
     in_file: Array | None = None,
-    households: Households | None = None,
+    households: UnknownHouseholds | None = None,
 ) -> tuple[Targets, Ints]:
     """Distinct cases among the targets, and the case of each; or each record a case."""
     data = release.microdata
@@ -210,7 +210,7 @@ def cases_of(
 
 def _unknown_households(
     fit: Fit, capabilities: Capabilities, intruder: Intruder, release: EncodedRelease
-) -> tuple[Households | None, Intruder]:
+) -> tuple[UnknownHouseholds | None, Intruder]:
     """Households of an intruder who knows no member; and the intruder, knowing relations too."""
     if intruder.household == KNOWN:
         return None, intruder
@@ -232,4 +232,4 @@ def _unknown_households(
             )
         intruder = replace(intruder, knows_columns=(*intruder.knows_columns, model.relate))
     nothing: Any = None
-    return Households(number, model, release, nothing), intruder
+    return UnknownHouseholds(number, model, release, nothing), intruder

@@ -34,7 +34,7 @@ from .contract import (
 )
 from .diagnostics import khat_threshold
 from .evidence import Evidence, combined_ratios, importance_evidence, known_evidence, refitted
-from .household import Households
+from .household import UnknownHouseholds
 from .leave_one_out import (
     Ratio,
     Reading,
@@ -431,7 +431,7 @@ class EvidenceRunner:
         return joined_targets(parts)
 
     def _of_households(
-        self, cases: Targets, chains: Sequence[Chains], households: Households
+        self, cases: Targets, chains: Sequence[Chains], households: UnknownHouseholds
     ) -> Evidence:
         """The same where no member of the target's household is known, one after another."""
         n, of = len(chains[0].posteriors), households.number[cases.record]  # ascending
