@@ -65,6 +65,7 @@ ALLOWED = {  # what is said, where, and why it is no value of the data
         ("studies/attribute_settings.py", "_base", "labels"),
         ("studies/grid.py", "labelled", "labels"),
         ("utilities/combining.py", "combine", "labels"),
+        ("evidence/household.py", "UnknownHouseholds._room", "label"),
     ],
     "names of columns": [
         ("risk/geography.py", "geography", "y"),

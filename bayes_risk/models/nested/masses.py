@@ -128,7 +128,7 @@ def drawn_cells(masses: Masses, many: Ints, *, possible: bool, rng: Rng) -> Draw
     return DrawnCells(size, label, heads, first, cells)
 
 
-def drawn_counts(masses: Masses, many: Ints, *, rng: Rng) -> Theta:
+def impossible_counts(masses: Masses, many: Ints, *, rng: Rng) -> Theta:
     """Counts, as `add_counts` has them, of so many impossible households of each size (S,)."""
     theta, rules, layout, of_cell = masses[:4]
     drawn = drawn_cells(masses, many, possible=False, rng=rng)

@@ -285,7 +285,7 @@ class NestedHouseholds:
         s = int(np.searchsorted(layout.sizes, J))
         log_pi = (
             np.log(np.maximum(draws.pi[:, s].astype(float), TINY))
-            - log_possible(posterior)[:, s, None]
+            - log_possible_sizes(posterior)[:, s, None]
         )
         log_p = [np.ascontiguousarray(one.reshape(H * F, G)[:, cell]) for one in out]
         return [MemberTerms(log_pi.ravel(), log_p, np.repeat(np.arange(H), F), draws.batch)]
@@ -306,7 +306,7 @@ class NestedHouseholds:
 
 
 @lru_cache(maxsize=16)
-def log_possible(posterior: "NestedPosterior") -> Array:
+def log_possible_sizes(posterior: "NestedPosterior") -> Array:
     """log P(possible | size) of each draw, (H, S)."""
     model, draws = posterior.model, posterior.draws
     if not model.rules.bind:

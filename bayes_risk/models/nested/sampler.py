@@ -19,7 +19,7 @@ from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.errors import ModelError
 from bayes_risk._core.parallel import in_order
 
-from .masses import CellMasses, Masses, Theta, choose, drawn_counts
+from .masses import CellMasses, Masses, Theta, choose, impossible_counts
 from .rules import Layout, Persons, Rules
 
 MOST = 5_000_000  # impossible households in a sweep
@@ -176,7 +176,7 @@ def nested_sweep(model: Model, persons: Persons, theta: Theta, alpha: Array, rng
     if model.rules.bind:
         masses = Masses.of(theta, model.rules, model.layout)
         many = impossible_by_size(model, persons, masses, rng)
-        more = drawn_counts(masses, many, rng=rng)
+        more = impossible_counts(masses, many, rng=rng)
         counts = Theta(*(x + y for x, y in zip(counts, more, strict=True)))
     return given_labels(model, counts, alpha, rng)
 
