@@ -59,13 +59,13 @@ ALLOWED = {  # what is said, where, and why it is no value of the data
     ],
     "the label of a record that was asked for": [
         ("data/base_result.py", "OfTargets.position", "label"),
+        ("evidence/household.py", "UnknownHouseholds._room", "label"),
         ("risk/explanation.py", "explanation", "label"),
     ],
     "labels of data sets or settings": [
         ("studies/attribute_settings.py", "_base", "labels"),
         ("studies/grid.py", "labelled", "labels"),
         ("utilities/combining.py", "combine", "labels"),
-        ("evidence/household.py", "UnknownHouseholds._room", "label"),
     ],
     "names of columns": [
         ("risk/geography.py", "geography", "y"),
