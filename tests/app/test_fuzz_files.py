@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SEED = 10**6 * int(os.environ.get("SOAK_SEED", "0"))
 SHARE = float(os.environ.get("SOAK", "1"))
 SECONDS = 10.0  # for one example, of files of at most 0.5 MB
-FEW = {"one table": 75, "releases": 30, "synthpop": 50, "matched files": 30, "draws": 15}
+FEW = {"one table": 30, "releases": 12, "synthpop": 25, "matched files": 12, "draws": 6}
 MANY = {"one table": 1_500, "releases": 600, "synthpop": 4_000, "matched files": 800}
 BLOCKS = 4
 

@@ -268,12 +268,6 @@ def test_an_audit_leaves_the_section_aside(table):
     assert result.attribute is not None and result.study.compare is not None
 
 
-def test_a_study_without_a_comparison_is_told(table):
-    study = study_of(table, CANDIDATES).model_copy(update={"compare": None})
-    with pytest.raises(br.InputError, match=r"the study has no \[compare\]; add it"):
-        run_compare(study)
-
-
 @pytest.mark.check
 def test_the_command_takes_the_folder_beside_the_audits(table, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

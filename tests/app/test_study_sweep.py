@@ -312,12 +312,6 @@ def test_what_is_no_part_of_a_sweep_is_left_aside(table):
     assert ("settings", 2, 2) in stages
 
 
-def test_a_study_without_a_sweep_is_told(table):
-    study = study_of(table, {"m": [1]}).model_copy(update={"sweep": None})
-    with pytest.raises(br.InputError, match=r"the study has no \[sweep\]; add it"):
-        run_sweep(study)
-
-
 @pytest.mark.filterwarnings(DOUBT, BINDS)
 @pytest.mark.parametrize("power", [1.4, 5.0])
 def test_powers_that_make_a_prior_improper_are_told_before_the_fit(tmp_path, power):

@@ -213,35 +213,6 @@ def test_draws_of_the_counts_are_averaged_as_chances(monkeypatch: pytest.MonkeyP
     assert risk.outside[0, 0] == pytest.approx(1 - (1 + 1 / 2 + 1 / 4) / 3)
 
 
-@pytest.mark.parametrize(
-    ("keys", "options", "message"),
-    [
-        (
-            ["b"],
-            {"synthesized": []},
-            r"population counts go by \['b'\], and keys are \['a'\]: count",
-        ),
-        (["a", "b"], {"population": 3}, "population is a list of 3 for m = 2 releases; give one"),
-    ],
-)
-def test_a_population_that_does_not_fit_is_refused_in_words(
-    keys: list[str], options: dict[str, Any], message: str
-) -> None:
-    counted = Population.counted(people(), keys)
-    given = [counted] * options.pop("population", 0) or counted
-    with pytest.raises(InputError, match=message):
-        risk_of(ORIGINAL, RELEASES, population=given, **options)
-
-
-def test_a_population_counts_no_radius() -> None:
-    original = frame("xy", "pp").assign(b=[1.0, 2.0])
-    counted = Population.counted(original, ["a", "b"])
-    with pytest.raises(
-        InputError, match=r"exact keys, and \['b'\] match within a radius: count the"
-    ):
-        risk_of(original, original, population=counted, radius={"b": 1})
-
-
 # --- bad input -----------------------------------------------------------------------------------
 
 

@@ -427,15 +427,6 @@ def test_the_audit_s_own_fits_take_the_moves():
     assert same == [False, True]
 
 
-def test_seeds_equal_bytes_equal_for_any_number_of_jobs():
-    table = simulate(60, (3, 2, 3), 2, seed=5)
-    fit = fit_of(table, 4)
-    again = [
-        fit.posterior.doubled(rng=np.random.default_rng(1), n_jobs=jobs).draws for jobs in (1, 2)
-    ]
-    assert (again[0].phi == again[1].phi).all() and (again[0].alpha == again[1].alpha).all()
-
-
 @pytest.mark.filterwarnings("ignore::bayes_risk.UnreliableWeightsWarning")
 @pytest.mark.parametrize("classes", ["new", "own"])
 def test_audits_run_with_moves(classes):

@@ -413,17 +413,6 @@ def test_a_release_of_other_trees_is_refused():
         br.attribute_risk(fit, strange, intruder=br.Intruder(knows_records="none"))
 
 
-def test_other_evidence_is_refused():
-    fit = br.models.CART(["a"], min_leaf=5).fit(larger(), random_seed=1)
-    release = fit.synthesize(m=1, random_seed=2)
-    with pytest.raises(
-        br.InputError, match="evidence='refit' is not offered .* it offers .'exact'"
-    ):
-        br.attribute_risk(
-            fit, release, intruder=br.Intruder(knows_records="none"), evidence="refit"
-        )
-
-
 def test_the_belief_is_said_in_words():
     assert all(
         "the weight of one record" in IN_WORDS[way] for way in ("exact", "independent-releases")

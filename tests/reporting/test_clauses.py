@@ -63,6 +63,12 @@ def test_files_have_one_verdict_by_either_command(tmp_path, kind):
 
 @pytest.mark.check
 @pytest.mark.filterwarnings("ignore:column 'pay' of:UserWarning")  # pay as text
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in FIRST])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=[pytest.mark.slow] if at % 3 else [])
+        for at, kind in enumerate(k for k in KINDS if k not in FIRST)
+    ],
+)
 def test_files_of_every_kind_have_one_verdict_by_either_command(tmp_path, kind):
     the_same(tmp_path, kind)
