@@ -332,22 +332,6 @@ def test_warnings_come_once_at_the_end_in_plain_words(call, monkeypatch):
     assert "some library" not in result.output
 
 
-@pytest.mark.check
-@pytest.mark.filterwarnings("ignore::bayes_risk.UnreliableWeightsWarning")
-def test_a_whole_audit_of_a_file_leaks_no_value(call, files, tmp_path):
-    (tmp_path / "s.toml").write_text(
-        'random_seed = 1\n[data]\npath = "original.csv"\nindex = "id"\n'
-        "[model]\nn_classes = 3\ndraws = 60\ntune = 60\n"
-        '[release]\nm = 2\ncolumns = ["job"]\n[attribute]\nrefit_budget = 0\n'
-        '[identification]\nknown = ["age"]\nsynthesized = ["job"]\n'
-    )
-    result = call("audit", "s.toml", "--jobs", 1)
-    assert result.exit_code == 0, result.output
-    assert "Attribute risk (30 records)" in result.output
-    leaks = [f for f in (tmp_path / "s-risk").iterdir() if MARK.encode() in f.read_bytes()]
-    assert leaks == [] and MARK not in result.output
-
-
 # --- sweep -----------------------------------------------------------------------------------
 
 SWEEP = (
@@ -381,24 +365,6 @@ def test_sweep_never_takes_the_folder_of_the_audit(call, files, tmp_path):
     assert call("sweep", "s.toml").exit_code == 0
     assert (tmp_path / "found-sweep" / "tornado.png").exists()
     assert not (tmp_path / "found").exists()
-
-
-@pytest.mark.check
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("[data]\ndemo = 'fair'\n[attribute]\n", "the study has no [sweep]; add it"),
-        (
-            "[data]\ndemo = 'fair'\n[attribute]\n[sweep]\nm = [9]\n",
-            "[sweep] m = 9 is more than the",
-        ),
-    ],
-)
-def test_sweep_errors_are_one_line(call, tmp_path, content, message):
-    (tmp_path / "s.toml").write_text(content)
-    result = call("sweep", "s.toml")
-    assert result.exit_code == 2 and message in one_line(result)
-    assert os.listdir(tmp_path) == ["s.toml"]
 
 
 # --- identify --------------------------------------------------------------------------------

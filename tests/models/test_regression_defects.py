@@ -59,11 +59,7 @@ def test_an_outlier(far, evidence):
     assert len(sound(risk).index) == 50
 
 
-
-
 # --- zeros, negative values, numbers of guesses ------------------------------------------------
-
-
 
 
 def test_negative_values():
@@ -80,10 +76,6 @@ def test_negative_values():
     assert np.allclose(a, b)
 
 
-
-
-
-
 @pytest.mark.parametrize(("m", "factor"), [(1, 10.0), (5, 100.0)])
 def test_a_prior_multiplies_the_odds_once(m, factor):
     """Not its exponential, and not once for each release."""
@@ -93,8 +85,6 @@ def test_a_prior_multiplies_the_odds_once(m, factor):
     risk = audit(model, df, grid, m=m, prior=br.TruthFactor(factor))
     p = risk.records["probability"]
     assert np.allclose((p / (1 - p)) / (plain / (1 - plain)), factor)
-
-
 
 
 # --- counts and categories, by draws that are brought ------------------------------------------
@@ -110,10 +100,6 @@ def brought(model, df, draws, Z, names, guesses):
 
 def intercepts(at, H=40, seed=5):
     return pd.DataFrame({"Intercept": np.random.default_rng(seed).normal(at, 0.1, H)})
-
-
-
-
 
 
 def test_guesses_that_cannot_be_break_no_formula():
@@ -153,8 +139,6 @@ def test_two_levels_however_stored(dtype):
         q = (like * w).sum(axis=1) / w.sum(axis=1)
         q = q / q.sum()
         assert risk.records.loc[i, "probability"] == pytest.approx(q[y[i]], abs=1e-12)
-
-
 
 
 # --- limits ------------------------------------------------------------------------------------

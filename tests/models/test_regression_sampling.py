@@ -37,8 +37,9 @@ def z_scores(found, exact):
 @pytest.mark.parametrize("evidence", ["predictive", "refit"])
 @pytest.mark.parametrize(
     ("name", "m"),
-    [("one", 1), *((name, 3) for name in MODELS)]
-    + [pytest.param(name, 1, marks=pytest.mark.check) for name in MODELS if name != "one"],
+    [("one", 1), ("sequence", 3)]
+    + [pytest.param(name, 3, marks=pytest.mark.check) for name in ("lognormal", "reference")]
+    + [pytest.param(name, 1, marks=pytest.mark.slow) for name in MODELS if name != "one"],
 )
 def test_sampled_evidence_agrees_with_the_closed_form(name, m, evidence):
     df, model = table(), MODELS[name]
