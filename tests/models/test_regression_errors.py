@@ -73,21 +73,6 @@ def test_an_inference_data_without_the_variables():
 # --- audits ------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def fit():
-    df = DF.assign(y=np.abs(DF["y"]), w=np.arange(N) % 4)
-    model = Regression({"w": "1", "y": "1 + C(w)", "v": "1 + log(y)"})
-    return model.fit(df.assign(v=DF["x"]), draws=10, chains=2, random_seed=1)
-
-
-def release_of(fit, *names):
-    df = fit.microdata.decode(fit.microdata.codes)
-    return br.Release(datasets=[df.iloc[::-1].set_index(df.index)[df.columns]], synthesized=names)
-
-
-ALL = {"w": br.Grid(values=[0, 1, 2, 3]), "y": br.Grid(percent=5), "v": br.Grid(additive=1)}
-
-
 @pytest.mark.parametrize(
     "term", ["C(w)", "C(w, Treatment(1))", "C(np.round(w))", "C(2 * w)", "C(w):x", "C(I(w))"]
 )
