@@ -124,7 +124,7 @@ def test_demo_writes_its_folder_and_prints_the_verdict(call, monkeypatch, tmp_pa
 
 def test_a_quiet_run_writes_its_folder_and_says_nothing(call, monkeypatch, tmp_path):
     fake_run(monkeypatch)
-    result = call("demo", "--output", "out", "--quiet")
+    result = call("demo", "--data", "italy", "--output", "out", "--quiet")
     assert result.exit_code == 0 and (tmp_path / "out" / "summary.json").is_file()
     assert result.output == ""
 
@@ -148,9 +148,9 @@ def test_an_existing_folder_is_an_error_before_any_work(call, monkeypatch, tmp_p
 
 def test_overwrite_replaces_an_earlier_run(call, monkeypatch):
     fake_run(monkeypatch)
-    assert call("demo").exit_code == 0
-    assert call("demo").exit_code == 2
-    assert call("demo", "--overwrite").exit_code == 0
+    assert call("demo", "--data", "italy").exit_code == 0
+    assert call("demo", "--data", "italy").exit_code == 2
+    assert call("demo", "--data", "italy", "--overwrite").exit_code == 0
 
 
 def one_line(result):
@@ -260,7 +260,7 @@ def test_handlers_and_logging_are_as_before(call, monkeypatch):
 
     before = state()
     fake_run(monkeypatch)
-    call("demo")
+    call("demo", "--data", "italy")
     assert state() == before
 
 

@@ -51,12 +51,12 @@ def check_files(file, seeds, folder):
 @pytest.mark.check
 @pytest.mark.parametrize("name", CONTENTS)
 def test_changed_values(name):
-    check_contents(name, range(100))
+    check_contents(name, range(40))
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_changed_bytes(file, tmp_path):
-    check_files(file, range(60), tmp_path)
+    check_files(file, range(30), tmp_path)
 
 
 @pytest.mark.soak

@@ -151,8 +151,8 @@ def identification_of_files(n: int) -> Steps:
 @case(5_000, 20_000, 100_000)
 def links(n: int) -> Steps:
     others, files = drawn(n, 0, 4), [drawn(n, 1 + l, 4) for l in range(M)]
-    hidden = np.random.default_rng(0).random(n) >= 0.05  # others: the original's rows
-    for kind, shown in (("others", files), ("leaking", [z.where(hidden, others) for z in files])):
+    hidden = pd.Series(np.random.default_rng(0).random(n) >= 0.05)  # others: the original's rows
+    for kind, shown in (("others", files), ("leaking", [z.where(hidden, others, axis=0) for z in files])):
         yield f"links, {kind}", partial(br.links, others, shown, corresponds=True)
         yield f"exposure, {kind}", partial(br.exposure, others, shown, corresponds=True)
 
@@ -248,7 +248,7 @@ def membership(n: int) -> Steps:
     fit = br.models.DPMPM(n_classes=40).fit(members, draws=250, tune=500, random_seed=2)
     for m, classes in ((1, "new"), (5, "new"), (1, "own")):
         release = fit.synthesize(m=m, classes=classes, random_seed=3)
-        how = {"others": others, "comparisons": 100, "alternatives": 100, "random_seed": 4}
+        how = {"others": others, "comparisons": 50, "alternatives": 50, "random_seed": 4}
         yield f"m = {m}, {classes}", partial(br.membership, fit, release, **how)
 
 
