@@ -152,7 +152,10 @@ def identification_of_files(n: int) -> Steps:
 def links(n: int) -> Steps:
     others, files = drawn(n, 0, 4), [drawn(n, 1 + l, 4) for l in range(M)]
     hidden = pd.Series(np.random.default_rng(0).random(n) >= 0.05)  # others: the original's rows
-    for kind, shown in (("others", files), ("leaking", [z.where(hidden, others, axis=0) for z in files])):
+    for kind, shown in (
+        ("others", files),
+        ("leaking", [z.where(hidden, others, axis=0) for z in files]),
+    ):
         yield f"links, {kind}", partial(br.links, others, shown, corresponds=True)
         yield f"exposure, {kind}", partial(br.exposure, others, shown, corresponds=True)
 
