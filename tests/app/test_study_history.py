@@ -92,7 +92,10 @@ def test_the_verdict_is_over_all(place, result, earlier):
     limits = study(place, 1).thresholds.made()
     whole, alone = (judge(br.join(e), None, limits) for e in (each, each[2:]))
     assert result.verdict.outcome == whole.outcome
-    assert result.verdict.reasons == whole.reasons != alone.reasons
+    of = [[one.of_allowed for one in verdict.reasons] for verdict in (result.verdict, whole, alone)]
+    assert of[0] == of[1] != of[2]
+    assert "The releases are this one and the 2 before it." in result.verdict.reasons[0].sentence
+    assert result.verdict.reasons[0].figures[0].endswith("of the true values, all releases")
 
 
 def test_screen_report_and_file(result, tmp_path):
