@@ -28,6 +28,7 @@ def place(tmp_path_factory):
     folder, rng = tmp_path_factory.mktemp("history"), np.random.default_rng(4)
     table = pd.DataFrame({"id": np.arange(100, 100 + N), "area": rng.choice(["n", "s"], N)})
     table["job"] = np.where(rng.random(N) < 0.6, "clerk", rng.choice(["cook", "pilot"], N))
+    table["w"] = 1 + np.arange(N) % 7
     table.to_csv(folder / "data.csv", index=False)
     table.assign(job=table["job"].replace("cook", "pilot")).to_csv(
         folder / "other.csv", index=False
@@ -35,11 +36,11 @@ def place(tmp_path_factory):
     return folder
 
 
-def study(place, seed, earlier=None, *, prior=0.3, **more):
+def study(place, seed, earlier=None, *, prior=0.3, weights=None, **more):
     content = {
         "random_seed": seed,
-        "data": {"path": place / "data.csv", "index": "id"},
-        "model": {"kind": "Marginals", "level_prior": prior},
+        "data": {"path": place / "data.csv", "index": "id", "columns": ["area", "job", "w"]},
+        "model": {"kind": "Marginals", "level_prior": prior, "weights": weights},
         "release": {"m": 2, "columns": ["job"]},
         "attribute": {},
         "output": {"confidential": True},
@@ -55,7 +56,7 @@ def earlier(place):
     for year in (2023, 2024):
         folder = place / str(year)
         folder.mkdir()
-        write_run(folder, run_study(study(place, year)))
+        write_run(folder, run_study(study(place, year, weights=None if year == 2023 else "w")))
         paths.append(folder / "risk.nc")
     return paths
 
@@ -111,7 +112,11 @@ def test_screen_report_and_file(result, tmp_path):
         table.loc[LABELS[:3]].to_list(), abs=6e-4
     )
     page = render_study(result)
-    for words in ("What this release adds", "Before this release", "given the 2 released before"):
+    for words in (
+        *("What this release adds", "Before this release", "given the 2 released before"),
+        "release 2: each column by itself, from its frequencies; parameters from a pseudo-",
+        "posterior with survey weights from 0.25",
+    ):
         assert words in page
     write_run(tmp_path, result)
     written = pd.read_csv(tmp_path / "history.csv", index_col=0)
@@ -237,6 +242,7 @@ def test_values_that_change_over_waves(place, earlier, tmp_path):
          r"\[history\] needs \[attribute\], to whose evidence it adds"),
         ({"sweep": {"priors": ["uniform", "marginal"]}}, r"\[history\] does not go with \[sweep\]"),
         ({"compare": {"a": {"release": {"m": 1}}}}, r"\[history\] does not go with \[compare\]"),
+        ({"attribute": {"intruder": {"in_file": 0.5}}}, r"in_file does not go with \[history\]: it"),
         ({"history": {"evidence": []}}, "evidence"),
         ({"history": {}}, "evidence"),
     ],
