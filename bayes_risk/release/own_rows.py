@@ -23,7 +23,7 @@ from .seen import APART, LEAST, LOOKED_AT, TIMES, WIDE, Seen
 
 MANY = 5_000  # records whose own rows are compared
 FORETOLD = 0.9  # share of the variance of values above which kept columns explain them
-TREES = 30
+TREES = 15
 GROUP = 2  # records of like predictions where kept values are all different
 
 

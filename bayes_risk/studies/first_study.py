@@ -140,7 +140,8 @@ TWICE = 2.0  # pMSE over chance of a file with which to begin
 COMPARED = 5_000  # records whose fit takes a second, above which leaves are not compared
 OWN = 0.1  # share of records with a value of their own, above which trees would show persons
 MANY = 2_000  # records, above which a mixture of numbers takes long
-SPIKE = 0.2  # share of one value, such as 0, in a number that no smooth family has
+POINT_MASS = 0.05  # share of one value, such as 0, that no smooth family gives
+MODE = 0.2  # and that no count of a few possible numbers has
 WRITTEN = {"separator": ",", "decimal": ".", "encoding": Dialect(",").encoding}
 HUGE = 1e150  # larger numbers have no square
 STEPS = 15  # of a radius, over nearly all values
@@ -394,7 +395,7 @@ class _Draft:
         if not self.numbers:
             return "DPMPM"
         made = [self.told[c] for c in self.made if c in self.told]
-        spikes = any(x.value_counts(normalize=True).max() > SPIKE for x in made)
+        spikes = any(map(_has_point_mass, made))
         shared = bool(made) and all((~x.duplicated(keep=False)).mean() <= OWN for x in made)
         known = len(self.used) > len(self.made)  # trees need a column that is not synthesised
         return "CART" if known and (self.n > MANY or spikes or shared) else "Mixture"
@@ -485,6 +486,12 @@ def _family(x: pd.Series) -> str:
         return "count"
     skewed = x.to_numpy().std() > 0 and x.mean() - x.median() > 0.1 * x.std()
     return "lognormal" if x.min() > 0 and skewed else "normal"
+
+
+def _has_point_mass(x: pd.Series) -> bool:
+    """Whether many records share one value, more than a family of `Mixture` would draw."""
+    most = int(x.value_counts().max())
+    return most >= LEAST and most > (MODE if _family(x) == "count" else POINT_MASS) * len(x)
 
 
 def _step(x: pd.Series) -> float:

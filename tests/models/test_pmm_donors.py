@@ -91,6 +91,25 @@ def test_ordered_means_are_expected_levels(table):
     assert found == pytest.approx(np.asarray(p) @ np.arange(4), abs=1e-3)
 
 
+@pytest.mark.parametrize("kind", ["ordered", "multinomial", "gam", "linear"])
+def test_means_are_the_same_to_the_byte_in_any_order(kind):
+    """Iterations stop at a tolerance: rounding would decide between donors as near."""
+    rng = np.random.default_rng(3)
+    a, b, g = rng.normal(size=60), 1e12 + rng.normal(size=60), rng.integers(0, 3, 60)
+    y = np.digitize(a + rng.normal(size=60), [-1, 1])
+    y = y * 1.5 if kind in ("gam", "linear") else pd.Categorical(y, ordered=kind == "ordered")
+    df = pd.DataFrame({"y": y, "a": a, "b": b, "g": pd.Categorical(g)})
+
+    def means(rows, names):
+        codes, variables = coded(df.loc[rows, names])
+        others = [j for j, name in enumerate(names) if name != "y"]
+        mean = fit_means(kind, codes, names.index("y"), variables, others)[0]
+        return np.concatenate([mean(codes[[at]]) for at in np.argsort(rows)])
+
+    first = means(np.arange(60), ["y", "a", "b", "g"])
+    assert np.array_equal(first, means(rng.permutation(60), ["g", "b", "y", "a"]))
+
+
 def test_multinomial_means_are_probabilities(table):
     codes, variables = table
     x = sm.add_constant(dummies(numbers(), ["disease", "limited"]))

@@ -250,9 +250,12 @@ def groups(path):
 
 
 def spikes(path):
+    """Two values that a tenth of the persons have, among amounts of their own."""
     rng = np.random.default_rng(1)
-    pay = np.where(rng.random(N) < 0.5, 0, rng.integers(1, 90, N) * 100)
-    people().assign(income=pay).to_csv(path, index=False)
+    pay = rng.choice([0.0, 451.5, -1.0], N, p=[0.1, 0.1, 0.8])
+    people().assign(income=np.where(pay < 0, rng.lognormal(7, 1, N).round(2), pay)).to_csv(
+        path, index=False
+    )
 
 
 def spikes_and_gaps(path):

@@ -53,7 +53,7 @@ class Design:
     def from_rows(
         cls, codes: Codes, variables: Sequence[Variable | Number], predictors: Sequence[int]
     ) -> "Design":
-        """Columns that are no sum of others on kept records: of such the last by name is out."""
+        """Columns that are no sum of those before them on kept records."""
         columns: list[tuple[int, float | None]] = []
         for j in predictors:
             if isinstance(variables[j], Number):
@@ -66,10 +66,7 @@ class Design:
         centre = np.where(number, raw.mean(axis=0), 0.0)
         scale = np.where(number & (spread > 0), spread, 1.0)
         x = (raw - centre) / scale
-        by_name = sorted(
-            range(len(columns)), key=lambda c: (str(variables[columns[c][0]].name), columns[c])
-        )
-        kept = _independent(x - x.mean(axis=0), by_name)
+        kept = _independent(x - x.mean(axis=0))
         return cls(tuple(columns[c] for c in kept), centre[kept], scale[kept])
 
     def __call__(self, codes: Codes) -> Array:
@@ -77,18 +74,18 @@ class Design:
         return (_raw(codes, self.columns) - self.centre) / self.scale
 
 
-def _independent(x: Array, order: Sequence[int]) -> list[int]:
-    """Columns that are no sum of those before them in an order."""
+def _independent(x: Array) -> list[int]:
+    """Columns that are no sum of those before them."""
     basis: Array = np.empty((len(x), 0))
     largest, kept = max(float(np.linalg.norm(x, axis=0).max(initial=0.0)), 1.0), list[int]()
-    for c in order:
+    for c in range(x.shape[1]):
         rest = x[:, c]
         for _ in range(2):  # once more, for what rounding left
             rest = rest - basis @ (basis.T @ rest)
         if (size := float(np.linalg.norm(rest))) > 1e-9 * largest:
             basis = np.column_stack([basis, rest / size])
             kept.append(c)
-    return sorted(kept)
+    return kept
 
 
 def _raw(codes: Codes, columns: Sequence[tuple[int, float | None]]) -> Array:
@@ -105,7 +102,13 @@ def fit_means(
     variables: Sequence[Variable | Number],
     predictors: Sequence[int],
 ) -> tuple[Means, tuple[str, ...]]:
-    """Fit the model of a column to the kept records (n', p); what the fit had to say."""
+    """Fit the model of a column to the kept records (n', p); what the fit had to say.
+
+    Records and columns are put in the order of values and names: rounding depends on no other.
+    """
+    by_name = sorted({column, *predictors}, key=lambda j: str(variables[j].name))
+    codes = codes[np.lexsort(codes[:, by_name].T)]
+    predictors = [j for j in by_name if j != column]
     y = codes[:, column].astype(float)
     design = Design.from_rows(codes, variables, predictors)
     name = variables[column].name
