@@ -151,7 +151,7 @@ def weigh(
         mcse_log_odds=np.where(p_truth > 0, log_odds, 0.0),  # ruled out: no error
         mcse_log_bayes_factor=of_change,
         left_out=_left_out(log_truth, log_rest),
-        disagreed=doubtful,
+        disagreed=doubtful.astype(bool),
         mcse_by_release=by_release,
     )
 
