@@ -295,7 +295,8 @@ def _long(given: Any, what: str, law: Noise) -> pd.Series:
 def _digest(table: pd.Series) -> str:
     """The same of a table in another order of cells or columns."""
     if table.index.nlevels > 1:
-        table = table.reorder_levels(sorted(table.index.names, key=str))
+        names: Any = sorted(table.index.names, key=str)
+        table = table.reorder_levels(names)
     cells = np.sort(pd.util.hash_pandas_object(table).to_numpy())
     return blake2b(cells.tobytes(), digest_size=16).hexdigest()
 
