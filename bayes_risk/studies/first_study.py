@@ -29,6 +29,7 @@ from bayes_risk.data.columns import (
 from bayes_risk.data.delimited import SETTLED, WORDS_READ, Dialect, dialect_of, numbers_in
 from bayes_risk.data.kinds import DELIMITED
 from bayes_risk.data.microdata import checked_table
+from bayes_risk.data.precision import grids_of
 from bayes_risk.data.spelling import MISSING_WORDS
 from bayes_risk.data.table import in_days, read_table
 from bayes_risk.data.variables import FEW, are_whole, holds_text
@@ -202,9 +203,10 @@ def study_of(
         The command of any synthesiser, which is then the model (`Simulator`); empty: a model of
         this package.
     utility_of : function of the text of a study, optional
-        Its file's pMSE over chance; None: unknown. The leaves of trees are then the largest of
-        20, 10 and 5 records whose file has at most twice chance, or else those with the least; 20
-        above 5,000 records.
+        Its file's pMSE over chance; None: unknown. Up to 5,000 records the model of a table with
+        numbers is then the first whose file has at most twice chance, or else that with the least:
+        latent classes (few records, of which many have a number of their own), trees with leaves of
+        20, 10 and 5 records.
 
     Returns
     -------
@@ -238,8 +240,8 @@ def study_of(
         said = [*dict.fromkeys(str(w.message).removesuffix(SETTLED) for w in caught)]
         file = file if path is None else Path(path)
     draft = _Draft(df, na, file, dialect, command)
-    if utility_of is not None and draft.model == "CART" and draft.n <= COMPARED:
-        draft.choose_leaf(lambda: utility_of(draft.study(said).text))
+    if utility_of is not None and draft.model in ("CART", "Mixture") and draft.n <= COMPARED:
+        draft.choose_model(lambda: utility_of(draft.study(said).text))
     return draft.study(said)
 
 
@@ -321,20 +323,26 @@ class _Draft:
             if c in self.told and (how := proposed(self.told[c], self._codes(c))):
                 self.coarser[c] = toml_value(how)
         self.model = self._model()
-        self.leaf, self.why_leaf = LEAVES[0], ""
+        self.leaf, self.why = LEAVES[0], WHY[self.model]
 
-    def choose_leaf(self, ratio_of: Callable[[], float | None]) -> None:
-        """The largest leaves whose file is within twice chance, or those with the least pMSE."""
-        found = dict[int, float]()
-        for self.leaf in LEAVES:
+    def choose_model(self, ratio_of: Callable[[], float | None]) -> None:
+        """The first model whose file is within twice chance, or that with the least pMSE."""
+        trees = [("CART", leaf) for leaf in LEAVES if len(self.used) > len(self.made)]
+        options = [(self.model, self.leaf), *trees] if self.model == "Mixture" else trees
+        found = dict[tuple[str, int], float]()
+        for self.model, self.leaf in options:
             if (ratio := ratio_of()) is None:
                 break
-            found[self.leaf] = round(ratio, 1)  # as it is shown
-            if found[self.leaf] <= TWICE:
+            found[self.model, self.leaf] = round(ratio, 1)  # as it is shown
+            if found[self.model, self.leaf] <= TWICE:
                 break
-        self.leaf = min(found, key=found.__getitem__, default=LEAVES[0])
-        shown = ", ".join(f"{ratio:.1f} with {leaf}" for leaf, ratio in found.items())
-        self.why_leaf = f"; pMSE over chance: {shown}" if found else ""
+        self.model, self.leaf = min(found, key=found.__getitem__, default=options[0])
+        shown = [
+            f"{ratio:.1f} of {'latent classes' if model == 'Mixture' else f'leaves of {leaf}'}"
+            for (model, leaf), ratio in found.items()
+        ]
+        self.why = self.why if self.model == options[0][0] else "trees"
+        self.why += f"; pMSE over chance: {', '.join(shown)}" if found else ""
 
     def _choose(self) -> None:
         """Keys, and what is synthesised: one amount or two, and categories of few levels."""
@@ -408,7 +416,8 @@ class _Draft:
         trees, mixed = self.model == "CART", self.numbers if self.model == "Mixture" else []
         coded = self.model in ("CART", "Simulator")  # which take numbers for numbers
         families = {c: _family(self.told[c]) for c in mixed}
-        whole = [c for c in mixed if self.kinds[c].missing and are_whole(self.told[c])]
+        smooth = {c: self.told[c] for c in mixed if families[c] != "count"}
+        units = {c: _decimals(x, self.kinds[c].missing > 0) for c, x in smooth.items()}
         steps = {c: _step(self.told[c]) for c in self.made if c in self.numbers}
         page = Environment(
             loader=PackageLoader("bayes_risk.studies", package_path="."),
@@ -423,9 +432,8 @@ class _Draft:
             columns=_aligned(rows),
             left_out=set(self.used) | set(self.labels) != set(self.kinds),
             codes=[c for c in self.used if coded and self.kinds[c].taken == "codes"],
-            why=WHY[self.model],
             families={c: f'"{family}"' for c, family in families.items()},
-            rounded={c: 1 for c in whole if families[c] != "count"},
+            rounded={c: f"{unit:g}" for c, unit in units.items() if unit},
             missing_numbers={
                 c: f"{code:g}" for c in self.numbers if (code := self.kinds[c].code) is not None
             },
@@ -492,6 +500,13 @@ def _has_point_mass(x: pd.Series) -> bool:
     """Whether many records share one value, more than a family of `Mixture` would draw."""
     most = int(x.value_counts().max())
     return most >= LEAST and most > (MODE if _family(x) == "count" else POINT_MASS) * len(x)
+
+
+def _decimals(x: pd.Series, missing: bool) -> float:
+    """The last decimal of numbers; 0: they have all, or are whole, which the model sees itself."""
+    found = (10.0**-grid.n for grid in grids_of(x.to_numpy()) if grid.kind == "decimals")
+    unit = next(found, 0.0)
+    return 0.0 if unit == 1 and not missing else unit
 
 
 def _step(x: pd.Series) -> float:

@@ -207,7 +207,10 @@ SECOND = {"knows_records": "second-largest", "largest": "k"}
     [
         (NORMAL, ["s", "x"], {"guesses": {"x": {"additive": 1, "n": 7}}}, 7, 331),
         (TREES, ["s", "x", "k"], {"guesses": {"x": {"additive": 1, "n": 5}, "s": "levels"}}, 15, 0),
-        (COUNTS, ["s", "k"], {"guesses": {"k": {"bounds": [0, 90], "n": 91}}}, 91, 0),
+        pytest.param(
+            *(COUNTS, ["s", "k"], {"guesses": {"k": {"bounds": [0, 90], "n": 91}}}, 91, 0),
+            marks=pytest.mark.slow,
+        ),
         (
             DEALT,
             ["s", "k"],

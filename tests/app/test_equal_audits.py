@@ -155,7 +155,13 @@ def test_an_audit_does_not_depend_on_the_spelling(plain, study, tmp_path):
 
 
 @pytest.mark.check
-@pytest.mark.parametrize("ending", WRITERS)
+@pytest.mark.parametrize(
+    "ending",
+    [
+        e if e in ("csv", "dta", "parquet") else pytest.param(e, marks=pytest.mark.slow)
+        for e in WRITERS
+    ],
+)
 def test_no_audit_depends_on_spelling_and_file(plain, ending, tmp_path):
     start = list(WRITERS).index(ending)
     assert len(respelled(plain, "trees", ending, range(start, start + 1), tmp_path)) >= 3

@@ -51,12 +51,12 @@ def check_files(file, seeds, folder):
 @pytest.mark.check
 @pytest.mark.parametrize("name", CONTENTS)
 def test_changed_values(name):
-    check_contents(name, range(100))
+    check_contents(name, range(40))
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_changed_bytes(file, tmp_path):
-    check_files(file, range(60), tmp_path)
+    check_files(file, range(30), tmp_path)
 
 
 @pytest.mark.soak
@@ -107,8 +107,9 @@ def test_content_beyond_reason_is_refused():
         parse_study({"title": 10**6_000, "data": {"file": "a.csv"}})
 
 
-@pytest.mark.parametrize("command", ["audit", "sweep", "compare"])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(
+    ("command", "seed"), [(c, s) for s in range(9) for c in [("audit", "sweep", "compare")[s % 3]]]
+)
 def test_command_line_ends_with_two_and_one_line(command, seed, tmp_path):
     path = tmp_path / "s.toml"
     path.write_bytes(garbled(Drawn(seed), FILES[seed % len(FILES)].read_bytes()) + b"\nx = [")

@@ -11,7 +11,7 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk.app.output import as_json
-from bayes_risk.app.run import audit, run_study
+from bayes_risk.app.run import run_study
 from bayes_risk.app.study import declare
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.reporting.content import as_toml
@@ -223,78 +223,3 @@ def test_files_made_elsewhere_and_groups_inferred(tmp_path, plants):
     given = study.model_dump() | {"release": release}
     found = run_study(parse_study(given)).attribute
     assert "infers" in found.assumptions["records"]
-
-
-@pytest.mark.parametrize(
-    ("sections", "message"),
-    [
-        (
-            {"model": {"covariates": ["size"]}, "release": {"classes": "own"}},
-            "covariates names col",
-        ),
-        (
-            {"model": {"exposure": "size"}},
-            r"\[model\] exposure names column 'size', which the table",
-        ),
-        (
-            {"attribute": {"intruder": LARGEST | {"largest": "size"}, "guesses": GRID}},
-            r"\[attribute.intruder\] largest = .size. is not a column that the release has",
-        ),
-        (
-            {"attribute": {"intruder": LARGEST | {"knows_totals": {"skilled": 3}}}},
-            r"\[attribute.intruder\] knows_totals.skilled = 3.0 is not what",
-        ),
-        (
-            {
-                "attribute": {
-                    "intruder": TWO | {"other": "Q"},
-                    "targets": ["P1"],
-                    "guesses": GRID | {"truth": "nearest"},
-                }
-            },
-            r"\[attribute.intruder\] other names 'Q', which is not a record label; the labels",
-        ),
-        (
-            {
-                "attribute": {
-                    "intruder": TWO | {"other": "P1"},
-                    "targets": ["P1"],
-                    "guesses": GRID | {"truth": "nearest"},
-                }
-            },
-            r"\[attribute.intruder\] other = .P1. is the target; name another record",
-        ),
-        (
-            {"attribute": {"intruder": None, "targets": ["P0", "Q"]}},
-            r"\[attribute\] targets names 'Q', which is not a record label",
-        ),
-        (
-            {"attribute": {"guesses": "neighbourhood"}},
-            "column .skilled. is a number, and",
-        ),
-        (
-            {"attribute": {"guesses": {"bounds": [0, 1]}}},
-            "no place for the true value of 1 targets",
-        ),
-        (
-            {"attribute": {"prior": {"interval": [0, 1]}}},
-            "no guess of some target lies from 0 to 1",
-        ),
-        (
-            {"attribute": {"intruder": None, "guesses": {"percent": 50}, "prior": INTERVAL}},
-            r"Interval is about one number; give column as one of .* \['skilled', 'unskilled'\]",
-        ),
-        (
-            {"attribute": {"intruder": None, "guesses": {"size": GRID}}},
-            r"column .skilled. is a number, and a number needs a grid",
-        ),
-    ],
-)
-def test_what_does_not_suit_the_data_is_told_before_the_fit(
-    tmp_path, plants, monkeypatch, sections, message
-):
-    monkeypatch.setattr(audit, "fit_model", lambda *_, **__: pytest.fail("fitted"))
-    with pytest.raises(br.InputError, match=message) as caught:
-        run_study(study_of(tmp_path, plants, **sections))
-    assert str(plants["skilled"].max()) not in str(caught.value)
-    assert str(plants["skilled"].sum()) not in str(caught.value)

@@ -14,8 +14,7 @@ from typer.testing import CliRunner
 
 import bayes_risk as br
 from bayes_risk.app.cli import app
-from bayes_risk.app.run import run_compare, run_study
-from bayes_risk.app.run import runner as run
+from bayes_risk.app.run import run_compare
 from bayes_risk.app.study.study import candidate_study, parse_study, read_study
 from bayes_risk.data.base_result import with_error
 from bayes_risk.reporting.content import as_toml
@@ -248,30 +247,6 @@ def test_the_screen_says_who_is_on_the_front(written):
 def test_numbers_are_shown_to_their_error(value, mcse, said):
     cell = with_error("risk", "risk_mcse", " {}")
     assert cell({"risk": value, "risk_mcse": mcse}) == said
-
-
-@pytest.mark.parametrize("stage", ["result_of", "write_run"])
-def test_an_interruption_leaves_no_folder(table, tmp_path, monkeypatch, stage):
-    def interrupt(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(run, stage, interrupt)
-    study = study_of(table, {"replicates": 1, "a": {}}, attribute={"targets": 5})
-    with pytest.raises(KeyboardInterrupt):
-        run_compare(study.with_output(tmp_path / "out"))
-    # finished steps may be kept beside it, for the same command to go on from
-    assert [name for name in os.listdir(tmp_path) if name != ".out.work"] == []
-
-
-def test_an_audit_leaves_the_section_aside(table):
-    result = run_study(study_of(table, CANDIDATES))
-    assert result.attribute is not None and result.study.compare is not None
-
-
-def test_a_study_without_a_comparison_is_told(table):
-    study = study_of(table, CANDIDATES).model_copy(update={"compare": None})
-    with pytest.raises(br.InputError, match=r"the study has no \[compare\]; add it"):
-        run_compare(study)
 
 
 @pytest.mark.check

@@ -69,12 +69,6 @@ def study_of(path, model=CATEGORIES, **sections):
 # --- priors ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("word", ["predictive", "release", "release-joint"])
-def test_named_priors_are_the_librarys(word):
-    study = parse_study(content(attribute={"prior": word}))
-    assert study.attribute.options["prior"] == word
-
-
 def test_a_mixture_is_told_with_its_parts():
     parts = [[3, "predictive"], [1, {"mixture": [[0.5, "uniform"], [0.5, {"truth_factor": 4}]]}]]
     study = parse_study(content(attribute={"prior": {"mixture": parts}}))
@@ -83,13 +77,6 @@ def test_a_mixture_is_told_with_its_parts():
     assert found.priors[1].priors == ("uniform", br.TruthFactor(4.0))
     again = tomllib.loads(as_toml(study.settings()))
     assert parse_study(again).attribute == study.attribute
-
-
-def test_margins_of_numbers_are_refused_before_the_fit(line):
-    mixture = {"mixture": [[1, "uniform"], [1, "marginal"]]}
-    study = study_of(line, NORMAL, attribute={"guesses": GRID, "prior": mixture})
-    with pytest.raises(br.InputError, match='column .w. is a number, and prior="marginal" counts'):
-        run_study(study, progress=lambda *_: pytest.fail("fitted"))
 
 
 @pytest.mark.check
@@ -107,20 +94,6 @@ def test_runs_take_the_librarys_priors(people, word):
 
 
 # --- impossible combinations -------------------------------------------------------------------
-
-
-@pytest.mark.check
-@pytest.mark.parametrize(
-    ("rules", "message"),
-    [
-        ([{"agee": "child"}], r"names column 'agee', which the table does not have"),
-        ([{"age": "baby"}], "names 'baby', which is not a level of column 'age'"),
-        ([{"status": "single"}], "excludes .* records of the original"),
-    ],
-)
-def test_rules_that_do_not_suit_the_data_stop_the_run(people, rules, message):
-    with pytest.raises(br.InputError, match=message):
-        run_study(study_of(people, CATEGORIES | {"impossible": rules}))
 
 
 @pytest.mark.check
@@ -168,35 +141,7 @@ def test_the_table_of_rules_is_in_the_manifest(people, tmp_path):
     assert list(manifest["model_sha256"]) == ["few.csv"]
 
 
-def test_rules_are_printed_as_a_study():
-    study = parse_study(content(CATEGORIES | {"impossible": RULES}))
-    again = parse_study(tomllib.loads(as_toml(study.settings())))
-    assert again.model == study.model and again.model.kind == "DPMPM"
-    assert again.model.impossible == [{"age": "child", "status": ["married", "widowed"]}]
-
-
 # --- membership --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("sections", "message"),
-    [
-        (
-            {"release": {"columns": ["a"]}, "membership": {}},
-            r"columns \['w'\] are released as they",
-        ),
-        (
-            {"membership": {"records": [99]}},
-            r"\[membership\] records names 99, which is not a record",
-        ),
-        ({"membership": {"others": "no.csv"}}, "there is no file 'no.csv'"),
-    ],
-    ids=["kept", "label", "file"],
-)
-def test_membership_that_does_not_suit_the_data_is_named(line, sections, message):
-    study = study_of(line, NORMAL, **{"attribute": None} | sections)
-    with pytest.raises(br.InputError, match=message):
-        run_study(study)
 
 
 FEW = {"records": 12, "comparisons": 8, "alternatives": 8, "refit_budget": 0}

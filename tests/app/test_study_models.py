@@ -11,7 +11,7 @@ import pytest
 import xarray as xr
 
 import bayes_risk as br
-from bayes_risk.app.run import audit, run_study
+from bayes_risk.app.run import run_study
 from bayes_risk.app.study.keys import FunctionName
 from bayes_risk.app.study.signatures import functions_in
 from bayes_risk.app.study.study import parse_study, read_study
@@ -276,39 +276,6 @@ def test_a_run_with_draws_from_files(tmp_path, table):
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert manifest["model_sha256"].keys() == {"income.csv", "tax.csv"}
     assert parse_study(manifest["settings"] | {"output": {}}) == study
-
-
-@pytest.mark.filterwarnings("ignore:column .* different numbers are treated")
-@pytest.mark.parametrize(
-    ("sections", "message"),
-    [
-        (
-            {"attribute": {"guesses": "neighbourhood"}},
-            r"column .income. is a number, and a number needs a grid",
-        ),
-        ({"attribute": {"guesses": {"tax": {"percent": 5}}}}, "column .income. is a n"),
-        (
-            {
-                "attribute": {"guesses": GRIDS},
-                "model": REGRESSION | {"families": {"tax": "categorical"}},
-            },
-            "column .tax. is a category; give its levels",
-        ),
-        ({"attribute": {"guesses": {"percent": 10, "n": 4}}}, "no place for the true value"),
-        (
-            {"attribute": {"guesses": GRIDS, "prior": {"interval": [0, 9]}}},
-            r"Interval is about one number; give column as one of .* \['income', 'tax'\]",
-        ),
-        ({"identification": {"known": ["agee"], "synthesized": []}}, r"known names column 'agee'"),
-    ],
-)
-def test_what_does_not_suit_the_data_is_told_before_the_fit(
-    tmp_path, table, monkeypatch, sections, message
-):
-    monkeypatch.setattr(audit, "fit_model", lambda *_, **__: pytest.fail("fitted"))
-    with pytest.raises(br.InputError, match=message) as caught:
-        run_study(study_of(tmp_path, **sections))
-    assert not any(f"{v:.2f}" in str(caught.value) for v in table["income"])
 
 
 def test_declared_levels_make_a_category_of_a_number(tmp_path, table):

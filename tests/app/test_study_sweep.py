@@ -14,7 +14,6 @@ from rich.console import Console
 import bayes_risk as br
 from bayes_risk._core.formats import signed
 from bayes_risk.app.run import run_study, run_sweep
-from bayes_risk.app.run import runner as run
 from bayes_risk.app.study.declare import sweep_options
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.reporting.content import as_toml
@@ -291,31 +290,12 @@ def test_a_sweep_writes_its_folder(written):
     assert {"data", "fit", "release", "sweep"} == set(manifest["seconds"])
 
 
-@pytest.mark.parametrize(
-    ("stage", "left"), [("result_of", []), ("write_run", [".out.work"])], ids=["sweep", "folder"]
-)
-def test_an_interruption_leaves_finished_steps_alone(table, tmp_path, monkeypatch, stage, left):
-    def interrupt(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(run, stage, interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        run_sweep(study_of(table, {"m": [1]}).with_output(tmp_path / "out"))
-    assert os.listdir(tmp_path) == left
-
-
 def test_what_is_no_part_of_a_sweep_is_left_aside(table):
     keys = {"known": ["w"], "synthesized": ["a"], "radius": {"a": 0.1}}
     study = study_of(table, {"m": [1]}, identification=keys, membership={"others": "no.csv"})
     stages = []
     run_sweep(study, progress=lambda stage, done, total: stages.append((stage, done, total)))
     assert ("settings", 2, 2) in stages
-
-
-def test_a_study_without_a_sweep_is_told(table):
-    study = study_of(table, {"m": [1]}).model_copy(update={"sweep": None})
-    with pytest.raises(br.InputError, match=r"the study has no \[sweep\]; add it"):
-        run_sweep(study)
 
 
 @pytest.mark.filterwarnings(DOUBT, BINDS)

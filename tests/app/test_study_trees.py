@@ -14,12 +14,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
 
 import bayes_risk as br
-from bayes_risk.app.cli import app
 from bayes_risk.app.output import render_study
-from bayes_risk.app.run import audit, run_study
+from bayes_risk.app.run import run_study
 from bayes_risk.app.study.sections import GRID, made_guesses
 from bayes_risk.app.study.signatures import model_section
 from bayes_risk.app.study.study import parse_study, read_study
@@ -360,45 +358,9 @@ def test_what_the_fits_of_matching_said_is_told(tmp_path, table):
     assert len(said.splitlines()) <= 35  # of the predictive prior four, of what to do next two
 
 
-@pytest.mark.parametrize(
-    ("model", "sections", "message"),
-    [
-        (
-            CART | {"order": ["jobb"]},
-            {},
-            r"\[model\] order names column 'jobb', which the table d",
-        ),
-        (
-            PMM | {"identifying": ["hom"]},
-            {},
-            r"\[model\] identifying names column 'hom', which the table",
-        ),
-        (
-            FOREST | {"order": ["job", "pay"]},
-            {},
-            r"column 'pay' is a number, and forests synthesise",
-        ),
-        (CART, {}, "column .pay. is a number, and a number needs a grid"),
-        (
-            CART,
-            {},
-            r"if its \d+ whole numbers are codes .* list these as its levels",
-        ),
-        (
-            CART,
-            {"attribute": {"guesses": {"job": {"percent": 10}, "pay": {"additive": 3}}}},
-            "column .job. is a category; give its levels",
-        ),
-        (PMM | {"order": ["pay", "job"]}, {}, "column .pay. is a number, and a number"),
-    ],
-)
-def test_what_does_not_suit_the_data_is_told_before_the_fit(
-    tmp_path, table, monkeypatch, model, sections, message
-):
-    monkeypatch.setattr(audit, "fit_model", lambda *_, **__: pytest.fail("fitted"))
-    keys = {"identification": None}
-    with pytest.raises(br.InputError, match=message):
-        run_study(study_of(tmp_path, model, **keys | sections))
+def test_whole_numbers_may_be_codes_of_categories(tmp_path, table):
+    with pytest.raises(br.InputError, match=r"if its \d+ whole numbers are codes .* its levels"):
+        run_study(study_of(tmp_path, CART, identification=None))
 
 
 def test_declared_levels_make_a_category_of_a_number(tmp_path, table):
@@ -417,28 +379,3 @@ def test_files_made_elsewhere(tmp_path, table):
     assert run_study(study_of(tmp_path, model, release=files)).attribute is not None
     alone = study_of(tmp_path, PMM | {"order": ["job"]}, release=files, attribute=None)
     assert run_study(alone).identification.n == N
-
-
-def test_the_command_tells_errors_in_one_line(tmp_path, table, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "s.toml").write_text(
-        '[data]\npath = "a.csv"\nindex = "id"\n[model]\nkind = "PMM"\norder = ["job"]\n'
-        'identifying = ["job"]\nconstraints = "rules.py:possible"\n[attribute]\n'
-    )
-    result = CliRunner().invoke(app, ["audit", "s.toml"])
-    assert result.exit_code == 2
-    assert (
-        "bayes-risk: line 8: [model] constraints: there is no file 'rules.py'; check"
-        in result.stderr
-    )
-    assert not (tmp_path / "s-risk").exists()
-
-
-@pytest.mark.check
-def test_the_example_runs():
-    study = read_study(ROOT / "examples" / "cart_study.toml")
-    section = study.attribute.model_copy(update={"targets": 50})
-    result = run_study(study.model_copy(update={"attribute": section}))
-    assert len(result.attribute.index) == 50 and result.identification.n == 2019
-    assert result.attribute.assumptions["evidence"].startswith("exact")
-    assert list(result.attribute.closeness_summary().index) == ["visits"]

@@ -12,7 +12,6 @@ from bayes_risk.app.output import render_study
 from bayes_risk.app.run import run_study
 from bayes_risk.app.study.declare import utility_options
 from bayes_risk.app.study.study import parse_study, read_study
-from bayes_risk.reporting.content import as_toml
 from tests.reporting.test_report import Page
 
 ANALYSES = """
@@ -134,32 +133,6 @@ def test_report_screen_and_repr_tell_it(result):
     assert "S_pMSE" in repr(result) or "ratio_cart" in repr(result)
 
 
-@pytest.mark.check
-def test_settings_are_a_study_file_again(result):
-    text = as_toml(result.study.settings())
-    assert parse_study(tomllib.loads(text)).utility == result.study.utility
-
-
 def test_a_study_of_utility_alone_is_a_study(folder):
     study = parse_study({k: v for k, v in content().items() if k != "identification"})
     assert study.identification is None and study.utility is not None
-
-
-@pytest.mark.check
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
-        ({"columns": ["jobs"]}, r"\[utility\] columns.*jobs"),
-        ({"numbers": ["jobs"]}, r"\[utility\] numbers.*jobs"),
-        ({"analyses": "nowhere.py:f"}, r"\[utility\] analyses.*nowhere"),
-        ({"analyses": "analyses.py:absent"}, r"\[utility\] analyses.*no function 'absent'"),
-        ({"analyses": "analyses.py:pay_broken"}, r"\[utility\] analyses.*fails with KeyError"),
-    ],
-    ids=["columns", "numbers", "file", "function", "broken"],
-)
-def test_what_does_not_fit_the_data_is_named(keys, message, folder):
-    found = content(**keys) | _data(folder)
-    if "analyses" in keys:
-        found["utility"]["analyses"] = str(folder / keys["analyses"])
-    with pytest.raises(br.InputError, match=message):
-        run_study(parse_study(found), n_jobs=1)

@@ -337,7 +337,7 @@ def test_what_is_to_be_numbers_and_is_not_is_named(tmp_path):
     assert kinds(tmp_path, "01", "02", levels={"a": [1, 2, 3]}) == ("category", [1, 2])
 
 
-@pytest.mark.parametrize("columns", [1, 100])
+@pytest.mark.parametrize("columns", [pytest.param(1, marks=pytest.mark.slow), 100])
 def test_a_word_after_many_rows_makes_all_of_its_column_text(tmp_path, columns):
     """Pandas judges a file in pieces: 2^19 rows of one column, 2^13 of a hundred."""
     rows = 2**19 + 1 if columns == 1 else 10_000

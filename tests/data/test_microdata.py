@@ -213,18 +213,6 @@ def test_levels_of_a_release_never_declared():
         data.encode(frame(v=["a", "q", "b", "a"]), "release 2")
 
 
-def test_records_must_correspond():
-    original = pd.Index([10, 20, 30])
-    table = pd.DataFrame({"v": [1, 2, 3]}, index=[30, 10, 20])
-    assert same_records(original, table, "release 1")["v"].tolist() == [2, 3, 1]
-    with pytest.raises(br.InputError, match="release 1 has 2 records and the original 3"):
-        same_records(original, table.iloc[:2], "release 1")
-    with pytest.raises(br.InputError, match="does not name the original's records"):
-        same_records(original, table.set_axis([30, 10, 40]), "release 1")
-    with pytest.raises(br.InputError, match="does not name the original's records"):
-        same_records(original, table.set_axis([30, 10, 10]), "release 1")
-
-
 def test_numbers_of_rows_are_no_labels():
     """A sorted table and what was written of it and read again: the same rows, other labels."""
     shown = pd.DataFrame({"v": [1, 2, 3]})

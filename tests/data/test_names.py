@@ -110,7 +110,10 @@ def _table(numbers):
 
 @pytest.mark.check
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(k, marks=pytest.mark.slow) if k in ("DPMPM", "Regression") else k for k in KINDS],
+)
 def test_every_model_runs_to_the_end_with_all_of_them(kind, tmp_path):
     numbers = kind in ("PoissonMixture", "PMM")
     table = _table(numbers)

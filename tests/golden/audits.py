@@ -2,8 +2,7 @@
 
 Not a test of pytest's: numbers to the last digit depend on the machine and on installed versions.
 They are recorded before code is moved, on the machine where it is moved, and checked after each
-step. Only the public face is used, and the command line, so that moving modules changes nothing
-here::
+step. Only the public face is used, and the command line, but for the small fits that tests share::
 
     python tests/golden/audits.py record [NAME ...] [--file PATH]
     python tests/golden/audits.py check [NAME ...] [--file PATH]
@@ -14,7 +13,6 @@ shape, a hash of all values, their sum and the first few are kept.
 """
 
 import argparse
-import gzip
 import hashlib
 import json
 import math
@@ -24,7 +22,7 @@ import sys
 import time
 import tomllib
 import warnings
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -39,6 +37,7 @@ import pandas as pd  # noqa: E402
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 import bayes_risk as br  # noqa: E402
+from tests.helpers import every_result, fits  # noqa: E402
 
 FILE = Path(__file__).with_name("numbers.json")
 LEADING = 12  # values kept of each array
@@ -99,7 +98,60 @@ def risk(fit, release, intruder=None, **options):
     return br.attribute_risk(fit, release, intruder=given, **options)
 
 
-# --- latent classes --------------------------------------------------------------------------
+# --- every model, intruder and kind of evidence -----------------------------------------------
+
+KNOWS = ("all-but-target", 0.5, "none")
+
+
+def tried(function, *given, **options):
+    """What it gives, or the words in which it refuses."""
+    try:
+        return function(*given, **options)
+    except br.InputError as error:
+        return str(error)
+
+
+def of_model(name):
+    """All evidence offered to every intruder, of several releases."""
+    made, fit, release = fits.example(name), fits.fit_of(name), fits.release_of(name)
+    last = [release.synthesized[-1]]
+    weighted = tried(made.model.fit, made.table, **made.fitting, weights=weights(len(made.table)))
+    audited = {
+        "two": (fit, release),
+        "one": (fit, tried(fit.synthesize, 1, random_seed=4)),
+        "last column": (fit, tried(fit.synthesize, 2, last, random_seed=4)),
+        "some records": (fit, tried(fit.synthesize, 2, records=range(9), random_seed=4)),
+    }
+    for way in ("shared", "independent", "one-mode", "plug-in"):
+        audited[way] = fit, tried(fit.synthesize, 2, parameters=way, random_seed=4)
+    if not isinstance(weighted, str):
+        audited["weights"] = weighted, weighted.synthesize(2, random_seed=2)
+    found = {"weights": weighted if isinstance(weighted, str) else "", "release": release}
+    for what, (of, files) in audited.items():
+        if isinstance(files, str):
+            found[what] = files
+            continue
+        for knows in KNOWS:
+            for way in sorted(fits.offered(of, files, knows_records=knows)):
+                found[f"{what}, {knows}, {way}"] = one(made, of, files, knows, way)
+    return found
+
+
+def one(made, fit, release, knows, way):
+    guesses = made.guesses
+    if isinstance(guesses, dict):
+        guesses = {name: guesses[name] for name in release.synthesized}
+    options = {} if guesses is None else {"guesses": guesses}
+    intruder = {"knows_records": knows}
+    return tried(risk, fit, release, intruder, evidence=way, targets=3, **options)
+
+
+for _name in br.models.BUILT_IN:
+    AUDITS[_name] = partial(of_model, _name)
+AUDITS["every kind of result"] = every_result.every
+
+
+# --- priors and guesses of latent classes ------------------------------------------------------
 
 
 @cache
@@ -120,24 +172,6 @@ def classes(m=2, columns=None, records=None, how="", parameters=None, **declared
 
 
 @audit
-def dpmpm():
-    fit, release = classes()
-    found = risk(fit, release)
-    return {
-        "risk": found,
-        "release": release,
-        "posterior": found.posterior(found.index[3]),
-        "marginal": found.marginal_probability(),
-        "first release": br.attribute_evidence(fit, release, random_seed=3).first(1).risk(),
-    }
-
-
-@audit
-def dpmpm_without_splits():
-    return {"risk": risk(*classes(how="whole"))}
-
-
-@audit
 def dpmpm_priors():
     priors = {name: name for name in ("uniform", "marginal", "predictive", "release")}
     priors |= {"joint": "release-joint", "factor": br.TruthFactor(10)}
@@ -146,77 +180,6 @@ def dpmpm_priors():
     return kept.risks(priors) | {
         "compared": kept.compare(priors),
         "privacy loss": br.privacy_loss(kept),
-    }
-
-
-@audit
-def dpmpm_weights():
-    return {"risk": risk(*classes(how="weights"))}
-
-
-@audit
-def dpmpm_zeros():
-    fit, release = classes(how="zeros")
-    fit_1, release_1 = fit, fit.synthesize(1, random_seed=4)
-    return {
-        "risk": risk(fit, release),
-        "half known, one release": risk(fit_1, release_1, HALF),
-        "half known": risk(fit, release, HALF, evidence="independent-releases"),
-    }
-
-
-@audit
-def dpmpm_kept_columns():
-    fit, release = classes(columns=("area", "job"))
-    return {
-        "risk": risk(fit, release),
-        "knows job": risk(fit, release, {"knows_columns": ["job"]}),
-        "some targets": risk(fit, release, targets=["P03", "P10", "P11"]),
-        "drawn targets": risk(fit, release, targets=7),
-    }
-
-
-@audit
-def dpmpm_kept_records():
-    return {"risk": risk(*classes(records=25))}
-
-
-@audit
-def dpmpm_own_classes():
-    return {
-        "risk": risk(*classes(how="own")),
-        "kept": risk(*classes(how="own", columns=("job",))),
-    }
-
-
-@audit
-def dpmpm_partly_known():
-    fit, release = classes()
-    one = fit.synthesize(1, random_seed=4)
-    few = {"targets": 12}
-    return {
-        "imputed": risk(fit, release, HALF, **few),
-        "product": risk(fit, release, HALF, evidence="independent-releases", **few),
-        "nobody": risk(fit, release, {"knows_records": "none"}, **few),
-        "one release": risk(fit, one, HALF, **few),
-        "named": risk(fit, one, {"knows_records": list(people().index[:20])}, **few),
-        "kept columns": risk(*classes(columns=("area", "job")), HALF, **few),
-    }
-
-
-@audit
-def dpmpm_parameters():
-    ways = ("shared", "independent", "one-mode")
-    return {way: risk(*classes(parameters=way)) for way in ways}
-
-
-@audit
-def dpmpm_ways():
-    fit, release = classes()
-    return {
-        "refit": risk(fit, release, evidence="refit", targets=3),
-        "reuse": risk(fit, release, evidence="importance"),
-        "on to an error": risk(fit, release, target_mcse=0.1, max_doublings=1),
     }
 
 
@@ -250,94 +213,7 @@ def dpmpm_full_table():
     }
 
 
-@audit
-def dpmpm_missing():
-    table = people()[WORDS].copy()
-    table.loc[table.index[::7], "job"] = None
-    fit = br.models.DPMPM(n_classes=3).fit(table, missing="level", **SHORT)
-    return {"risk": risk(fit, fit.synthesize(2, random_seed=2))}
-
-
-@audit
-def dpmpm_nuts():
-    how = SHORT | {"draws": 15, "tune": 15}
-    fit = br.models.DPMPM(n_classes=2).fit(people()[["sex", "job"]], sampler="nuts", **how)
-    return {"risk": risk(fit, fit.synthesize(2, random_seed=2), targets=5)}
-
-
-# --- counts ----------------------------------------------------------------------------------
-
-
-@cache
-def counts(*extra, m=2, weighted=False, own=False, **declared):
-    """A fit of Poisson mixtures, and a release of it."""
-    given = {"weights": weights()} if weighted else {}
-    table = people()[["staff", "visits", *extra]]
-    fit = br.models.PoissonMixture(n_classes=4, **declared).fit(table, **SHORT | given)
-    how = {"classes": "own"} if own else {}
-    return fit, fit.synthesize(m, **how, random_seed=2)
-
-
-NEAR = br.Grid(additive=3, n=7)
-
-
-@audit
-def poisson():
-    fit, release = counts()
-    found = risk(fit, release, guesses=NEAR)
-    return {
-        "risk": found,
-        "release": release,
-        "closeness": found.closeness("staff", within=[1, 2]),
-        "on average": found.closeness_summary(),
-        "between": found.probability_between(found.index[2], "visits", 1, 4),
-        "reuse": risk(fit, release, guesses=NEAR, evidence="importance"),
-        "refit": risk(fit, release, guesses=NEAR, evidence="refit", targets=2),
-        "shared": risk(fit, fit.synthesize(2, parameters="shared", random_seed=2), guesses=NEAR),
-        "one mode": risk(
-            fit, fit.synthesize(2, parameters="one-mode", random_seed=2), guesses=NEAR
-        ),
-    }
-
-
-@audit
-def poisson_exposure():
-    return {"risk": risk(*counts("hours", exposure="hours"), guesses=NEAR)}
-
-
-@audit
-def poisson_zeros():
-    return {"risk": risk(*counts(zeros=(1.0, 2.0)), guesses=NEAR)}
-
-
-@audit
-def poisson_covariates():
-    fit, release = counts("sex", "area", own=True, covariates=("sex", "area"))
-    return {
-        "risk": risk(fit, release, guesses=NEAR),
-        "half known": risk(fit, release, HALF, guesses=NEAR, targets=8),
-    }
-
-
-@audit
-def poisson_weights():
-    return {"risk": risk(*counts(weighted=True), guesses=NEAR)}
-
-
-@audit
-def poisson_own_classes():
-    return {"risk": risk(*counts(own=True), guesses=NEAR)}
-
-
-@audit
-def poisson_partly_known():
-    fit, release = counts()
-    few = {"guesses": NEAR, "targets": 8}
-    return {
-        "half known": risk(fit, release, HALF, **few),
-        "product": risk(fit, release, HALF, evidence="independent-releases", **few),
-        "nobody": risk(fit, release, {"knows_records": "none"}, **few),
-    }
+# --- competitors ------------------------------------------------------------------------------
 
 
 @cache
@@ -394,112 +270,10 @@ def business_tcmm():
     return business_audits("TCMM") | {"others": risk(fit, release, others, **UP)}
 
 
-# --- regressions -----------------------------------------------------------------------------
+# --- regressions by NUTS ------------------------------------------------------------------------
 
-
-LINES = {"age": "1 + sex", "pay": "1 + age"}
+NEAR = br.Grid(additive=3, n=7)
 GRID = {"age": br.Grid(percent=10, n=5), "pay": br.Grid(percent=10, n=5)}
-
-
-@cache
-def lines(parameters=None, weighted=False, m=2):
-    given = {"weights": weights()} if weighted else {}
-    fit = br.models.Regression(LINES).fit(people()[["sex", "age", "pay"]], **SHORT | given)
-    return fit, fit.synthesize(m, parameters=parameters, random_seed=2)
-
-
-@audit
-def regression():
-    fit, release = lines()
-    found = risk(fit, release, guesses=GRID)
-    return {
-        "risk": found,
-        "release": release,
-        "closeness": found.closeness("pay", percent=5),
-        "geography": found.geography("age", "pay"),
-        "predictive": risk(fit, release, guesses=GRID, evidence="predictive"),
-        "reuse": risk(fit, release, guesses=GRID, evidence="importance"),
-        "refit": risk(fit, release, guesses=GRID, evidence="refit", targets=3),
-        "knows age": risk(fit, release, {"knows_columns": ["age"]}, guesses={"pay": GRID["pay"]}),
-        "pay alone": risk(
-            fit, fit.synthesize(2, ["pay"], random_seed=2), guesses={"pay": GRID["pay"]}
-        ),
-    }
-
-
-@audit
-def regression_parameters():
-    ways = ("independent", "shared", "plug-in")
-    return {way: risk(*lines(way), guesses=GRID) for way in ways}
-
-
-@audit
-def regression_weights():
-    return {"risk": risk(*lines(weighted=True), guesses=GRID)}
-
-
-@audit
-def regression_partly_known():
-    fit, release = lines()
-    one = fit.synthesize(1, random_seed=4)
-    few = {"guesses": GRID, "targets": 6}
-    return {
-        "half known": risk(fit, release, HALF, **few),
-        "product": risk(fit, release, HALF, evidence="independent-releases", **few),
-        "one release": risk(fit, one, HALF, **few),
-    }
-
-
-@audit
-def regression_density():
-    from scipy import stats
-
-    fit, release = lines()
-    believed = br.Density({"pay": stats.norm(18, 4), "age": stats.norm(40, 9)})
-    return {"risk": risk(fit, release, guesses=GRID, prior=believed)}
-
-
-@audit
-def regression_searched_grid():
-    fit, release = lines()
-    fine = {name: br.Grid(percent=20, n=41) for name in LINES}
-    grid = br.JointGrid(fine, budget=300)
-    return {"risk": risk(fit, release, guesses=grid, targets=4, evidence="exact")}
-
-
-@cache
-def generalized():
-    """A Poisson and a logistic regression, by NUTS."""
-    formulas = {"visits": "1 + sex", "union": "1 + age"}
-    model = br.models.Regression(formulas, {"visits": "poisson", "union": "bernoulli"})
-    table = people()[["sex", "age", "visits", "union"]]
-    fit = model.fit(table, **SHORT | {"draws": 60, "tune": 100})
-    return fit, fit.synthesize(2, random_seed=2)
-
-
-BOTH = {"visits": NEAR, "union": br.Levels()}
-
-
-@audit
-def regression_nuts():
-    fit, release = generalized()
-    return {
-        "draws": {k: v.to_numpy() for k, v in fit.idata.posterior.data_vars.items()},
-        "risk": risk(fit, release, guesses=BOTH),
-        "half known": risk(fit, release, HALF, guesses=BOTH, targets=3),
-        "reuse": risk(fit, release, guesses=BOTH, evidence="importance"),
-    }
-
-
-@audit
-def regression_brought_draws():
-    rng = np.random.default_rng(8)
-    held = {"Intercept": rng.normal(10, 0.4, 50), "age": rng.normal(0.2, 0.01, 50)}
-    held |= {"sigma": rng.uniform(0.9, 1.2, 50)}
-    model = br.models.Regression({"pay": "1 + age"})
-    fit = model.from_draws(people()[["age", "pay"]], {"pay": pd.DataFrame(held)})
-    release = fit.synthesize(2, random_seed=2)
-    return {"risk": risk(fit, release, guesses={"pay": GRID["pay"]}, evidence="importance")}
 
 
 @cache
@@ -544,222 +318,11 @@ def family_audit(name):
     return found | {"external draws": risk(external, release, **again)}
 
 
-@audit
-def regression_lognormal():
-    fit, release, guesses = family("lognormal")
-    one = fit.synthesize(1, random_seed=4)
-    return family_audit("lognormal") | {
-        "exact": risk(fit, release, guesses=guesses, evidence="exact"),
-        "one release": risk(fit, one, HALF, guesses=guesses, targets=6),
-        "plug-in": risk(
-            fit, fit.synthesize(2, parameters="plug-in", random_seed=2), guesses=guesses
-        ),
-    }
+for _name in ("lognormal", "student", "negative-binomial", "ordered", "categorical", "binomial"):
+    AUDITS[f"regression {_name}"] = partial(family_audit, _name)
 
 
-@audit
-def regression_student():
-    return family_audit("student")
-
-
-@audit
-def regression_negative_binomial():
-    return family_audit("negative-binomial")
-
-
-@audit
-def regression_ordered():
-    return family_audit("ordered")
-
-
-@audit
-def regression_categorical():
-    return family_audit("categorical")
-
-
-@audit
-def regression_binomial():
-    fit, release, guesses = family("binomial fixed")
-    return family_audit("binomial") | {"fixed": risk(fit, release, guesses=guesses)}
-
-
-# --- trees, forests, matching, a model of one's own ----------------------------------------------
-
-
-@cache
-def trees(parameters=None, m=2, **declared):
-    """Trees of a category and a number, and a release of them."""
-    given = {"weights": weights()} if declared.pop("weighted", False) else {}
-    model = br.models.CART(["job", "age"], **{"min_leaf": 6} | declared)
-    fit = model.fit(people()[["sex", "staff", "job", "age"]], random_seed=1, **given)
-    return fit, fit.synthesize(m, parameters=parameters, random_seed=2)
-
-
-MIXED = {"job": br.Levels(), "age": br.Grid(percent=10, n=5)}
-
-
-def held_values(column="age"):
-    """Values that leaves hold, so that they are possible."""
-    return br.Grid(values=sorted(people()[column].unique())[::3], truth="add")
-
-
-def staff_and_visits():
-    """Trees of which the second splits on what the first made."""
-    table = people()[["sex", "staff", "visits"]]
-    table = table.assign(visits=table["staff"] // 2 + table["visits"] % 2)
-    fit = br.models.CART(["staff", "visits"], min_leaf=8).fit(table, random_seed=1)
-    return fit, fit.synthesize(2, random_seed=2)
-
-
-@audit
-def cart():
-    fit, release = trees()
-    some = {"job": br.Levels(), "age": held_values()}
-    return {
-        "risk": risk(fit, release, guesses=MIXED),
-        "release": release,
-        "held": risk(fit, release, guesses=some),
-        "refit": risk(fit, release, guesses=some, evidence="refit", targets=3),
-        "plain draws": risk(*trees(bootstrap="none"), guesses=some),
-        "weights": risk(*trees(weighted=True), guesses=some),
-        "shared": risk(*trees("shared"), guesses=some),
-        "plug-in": risk(*trees("plug-in"), guesses=some),
-        "half known": risk(fit, release, HALF, guesses=some, targets=6),
-        "nobody": risk(fit, release, {"knows_records": "none"}, guesses=some, targets=6),
-        "split on synthetic values": risk(*staff_and_visits(), HALF, guesses=NEAR, targets=6),
-        "job alone": risk(fit, fit.synthesize(2, ["job"], random_seed=2), HALF, targets=6),
-    }
-
-
-@audit
-def cart_smoothed():
-    smoothed = {"smoothing": "kde", "min_leaf": 15}
-    few = {"guesses": MIXED, "targets": 3}
-    return {
-        "simulated": risk(*trees(**smoothed), **few),
-        "exact": risk(*trees(bootstrap="none", **smoothed), **few),
-    }
-
-
-@audit
-def cart_files():
-    """Trees assumed for files that are not theirs."""
-    _, release = trees()
-    table = people()[["sex", "staff", "job", "age"]]
-    model = br.models.CART(["job", "age"], min_leaf=6, bootstrap="none", floor=0.001)
-    fit = model.fit(table, releases=release.datasets, random_seed=1)
-    files = br.Release(datasets=release.datasets, synthesized=["job", "age"])
-    return {
-        "risk": risk(fit, files, guesses={"job": br.Levels(), "age": held_values()}),
-        "check": br.check_mechanism(fit, files, n_simulated=19, random_seed=5).table,
-        "mismatch": fit.report_mismatch(),
-    }
-
-
-def rpart():
-    """An export of one tree of 8 people: jobs by sex, as R writes it."""
-    leaf = {"var": "<leaf>", "ncompete": 0, "nsurrogate": 0, "yval": 1}
-    root = {"var": "sex", "ncompete": 0, "nsurrogate": 0, "yval": 1}
-    split = {"var": "sex", "count": 0, "ncat": 2, "improve": 1.0, "index": 1, "adj": 0}
-    frame = [{"node": 1, "n": 8} | root, *({"node": k, "n": 4} | leaf for k in (2, 3))]
-    tree = {"kind": "rpart", "method": "class", "frame": frame, "splits": [split]}
-    tree |= {"csplit": [[3, 1]], "xlevels": {"sex": ["f", "m"]}, "ylevels": ["a", "b", "c"]}
-    said = {"m": 1, "method": {"sex": "", "age": "", "job": "cart"}, "proper": False}
-    said |= {"visit_sequence": ["sex", "age", "job"], "smoothing": ["", "", ""]}
-    return said | {"models": [{"sex": None, "age": None, "job": tree}]}
-
-
-@audit
-def cart_of_rpart():
-    table = pd.DataFrame(
-        {"sex": list("ffffmmmm"), "age": [20, 30, 40, 50, 25, 35, 45, 55], "job": list("aabcbcca")}
-    )
-    with TemporaryDirectory() as folder:
-        models = Path(folder) / "models.json.gz"
-        models.write_bytes(gzip.compress(json.dumps(rpart()).encode()))
-        table.assign(job=list("abacbccb")).to_csv(Path(folder) / "syn_1.csv", index=False)
-        made = br.read_synthpop(folder, original=table, models=models)
-    fit = br.models.CART.from_rpart(made.models, table, releases=made.datasets)
-    return {"risk": risk(fit, made.release(), guesses={"job": br.Levels()})}
-
-
-@cache
-def forest(**declared):
-    model = br.models.Forest(["job", "area"], **{"n_trees": 8} | declared)
-    fit = model.fit(people()[WORDS], random_seed=1)
-    return fit, fit.synthesize(2, random_seed=2)
-
-
-@audit
-def forests():
-    fit, release = forest()
-    return {
-        "risk": risk(fit, release),
-        "release": release,
-        "smoothed": risk(*forest(dirichlet=0.5)),
-        "out of bag": risk(*forest(votes="out-of-bag", dirichlet=0.1, n_trees=30)),
-        "earlier only": risk(*forest(chain="earlier-only", dirichlet=0.1, min_leaf=3)),
-        "refit": risk(*forest(dirichlet=0.5), evidence="refit", targets=2),
-    }
-
-
-@audit
-def forest_by_amount():
-    model = br.models.Forest("amount", n_trees=8, dirichlet=0.2)
-    records = {"job": list(people().index[:20]), "area": list(people().index[10:40])}
-    fit = model.fit(people()[WORDS], records=records, random_seed=1)
-    return {"risk": risk(fit, fit.synthesize(2, random_seed=2))}
-
-
-def matched(order, **declared):
-    size = int(people()["sex"].value_counts().min())
-    model = br.models.PMM(order, identifying=["sex"], threshold=size, **declared)
-    fit = model.fit(people()[["sex", "job", "age", "pay"]])
-    return fit, fit.synthesize(2, random_seed=2)
-
-
-@audit
-def pmm():
-    some = {"pay": held_values("pay")}
-    fit, release = matched(["pay"])
-    return {
-        "risk": risk(fit, release, guesses=some),
-        "release": release,
-        "donors": risk(*matched(["pay"], donors=3), guesses=some),
-        "filled": risk(
-            *matched(["job", "pay"], later="filled", donors=3),
-            guesses=some | {"job": br.Levels()},
-            targets=6,
-        ),
-        "hidden": risk(*matched(["pay"], selection="hidden"), guesses=some, targets=2),
-    }
-
-
-def line_of_pay(table):
-    import pymc as pm
-
-    with pm.Model() as model:
-        age, pay = pm.Data("age", table["age"]), pm.Data("pay", table["pay"])
-        slope, sd = pm.Normal("slope", 0.0, 1.0), pm.HalfNormal("sd", 5.0)
-        pm.Normal("pay_", 10 + slope * age, sd, observed=pay)
-    return model
-
-
-@audit
-def model_of_ones_own():
-    fit = br.models.PyMCModel(line_of_pay, columns=["pay"]).fit(people()[["age", "pay"]], **SHORT)
-    release = fit.synthesize(2, random_seed=2)
-    how = {"guesses": {"pay": GRID["pay"]}}
-    return {
-        "risk": risk(fit, release, **how),
-        "release": release,
-        "reuse": risk(fit, release, evidence="importance", **how),
-        "refit": risk(fit, release, evidence="refit", targets=1, **how),
-        "shared": risk(fit, fit.synthesize(2, parameters="shared", random_seed=2), **how),
-    }
-
-
-# --- identification, and what needs no model ----------------------------------------------------
+# --- matching -----------------------------------------------------------------------------------
 
 
 @cache
@@ -858,156 +421,7 @@ def identification_files():
         }
 
 
-@audit
-def membership():
-    fit = br.models.DPMPM(n_classes=3).fit(people()[WORDS].iloc[:48], **SHORT)
-    others = people()[WORDS].iloc[48:]
-    line = br.models.Regression({"age": "1", "pay": "1 + age"})
-    line = line.fit(people()[["age", "pay"]].iloc[:48], **SHORT)
-    apart = people()[["age", "pay"]].iloc[48:]
-    rates = br.models.PoissonMixture(n_classes=3).fit(people()[["staff", "visits"]], **SHORT)
-    half = br.Intruder(**HALF)
-    how = {"records": 12, "random_seed": 4, "refit_budget": 1}
-
-    def asked(fit, m, **options):
-        return br.membership(fit, fit.synthesize(m, random_seed=2), **how | options)
-
-    return {
-        "latent classes": asked(fit, 2, others=others),
-        "drawn": asked(fit, 2, others=others, alternatives=10),
-        "one, half known": asked(fit, 1, others=others, intruder=half, records=6),
-        "counts": asked(rates, 2),
-        "lines": asked(line, 2, others=apart, alternatives=20),
-    }
-
-
-@audit
-def exposure():
-    table, release = made()
-    found = br.exposure(table, release)
-    return {
-        "counts": found,
-        "most": found.most(),
-        "keys": br.exposure(table, release, keys=["sex"]),
-    }
-
-
-@audit
-def mechanism():
-    fit, release = classes()
-    line, lined = lines()
-    return {
-        "own": br.check_mechanism(fit, release, n_simulated=19, random_seed=5).table,
-        "files": br.check_mechanism(
-            fit,
-            br.Release(datasets=list(release.datasets), synthesized=WORDS),
-            n_simulated=19,
-            random_seed=5,
-        ).table,
-        "lines": br.check_mechanism(line, lined, n_simulated=19, random_seed=5).table,
-        "audited": risk(fit, br.Release(datasets=list(release.datasets), synthesized=WORDS)),
-    }
-
-
-@audit
-def sensitivity():
-    fit, release = classes()
-    line, lined = lines()
-    nuts, sampled = generalized()
-    tight = br.models.RegressionPrior(slopes=2.0)
-    over = {
-        "prior": {"flat": "uniform", "leaning": br.TruthFactor(5)},
-        "m": [1, 2],
-        "guesses": [1, 2],
-        "knows_columns": [[], ["sex"]],
-        "knows_records": ["all-but-target", 0.5],
-    }
-    hyper = {"hyper": {"level_prior": [1.05, 2.0], "power": [1.1]}}
-    how = {"random_seed": 3, "refit_budget": 0, "targets": 8}
-    return {
-        "cross": br.sensitivity(fit, release, over=over, **how),
-        "tornado": br.sensitivity(fit, release, over=over, **how).tornado(),
-        "hyper-priors": br.sensitivity(fit, release, over=hyper, **how),
-        "hyper-priors of lines": br.sensitivity(
-            line, lined, over={"hyper": {"prior": {"tight": tight}}}, guesses=GRID, **how
-        ),
-        "hyper-priors by weights": br.sensitivity(
-            nuts, sampled, over={"hyper": {"prior": {"tight": tight}}}, guesses=BOTH, **how
-        ),
-    }
-
-
-@audit
-def compare():
-    candidates = {
-        "fine": br.models.CART(["job"], min_leaf=4),
-        "coarse": br.Candidate(br.models.CART(["job"], min_leaf=20), m=2),
-        "mixture": br.Candidate(
-            br.models.DPMPM(n_classes=3),
-            m=2,
-            columns=["job"],
-            fit={"draws": 20, "tune": 20, "chains": 2},
-        ),
-    }
-    found = br.compare(
-        candidates,
-        people()[WORDS],
-        attribute={"targets": 10, "guesses": {"job": br.Levels()}},
-        identification={"known": ["sex"], "synthesized": ["job"]},
-        utility={"permutations": 3},
-        replicates=2,
-        random_seed=5,
-    )
-    return {"comparison": found, "each": found.replicates, "pareto": found.pareto()}
-
-
-def mean_pay(table):
-    error = table["pay"].std() / np.sqrt(len(table))
-    return pd.DataFrame({"estimate": [table["pay"].mean()], "std_error": [error]}, index=["pay"])
-
-
-@audit
-def utility():
-    table, release = made()
-    found = br.utility(table, release, permutations=4, random_seed=3)
-    bounds = br.release_bounds(table, synthesized=["job", "age"], m=2, random_seed=6)
-    return {
-        "utility": found,
-        "margins": found.margins,
-        "pairs": found.pairs,
-        "context": br.context_measures(table, release, keys=["sex"], target="job", random_seed=4),
-        "bounds": [*bounds.minimum.datasets, *bounds.maximum.datasets],
-        "combined": br.combine([1.0, 1.2, 0.9], [0.04, 0.05, 0.03]).table,
-        "analyses": br.utility(
-            table, release, analyses={"pay": mean_pay}, permutations=2, random_seed=3
-        ),
-        "dominance": br.dominance(plants().assign(g="a"), "w", "g"),
-    }
-
-
-@audit
-def reweighting():
-    how = {"fit": {"draws": 40, "tune": 40, "chains": 2}, "synthesis": {"m": 2}, "rounds": 2}
-    audited = {"audit": {"guesses": GRID, "targets": 10}}
-    table = people()[["sex", "age", "pay"]]
-    return {
-        "classes": br.reweight(
-            br.models.DPMPM(n_classes=3), people()[WORDS], until=0.3, random_seed=7, **how
-        ),
-        "lines": br.reweight(
-            br.models.Regression(LINES), table, until=0.3, random_seed=7, **how | audited
-        ),
-        "trees": br.reweight(
-            br.models.CART(["job"], min_leaf=6),
-            people()[WORDS],
-            until=0.3,
-            random_seed=7,
-            **how | {"fit": {}},
-        ),
-    }
-
-
-# --- whole studies ---------------------------------------------------------------------------
+# --- a whole study ----------------------------------------------------------------------------
 
 
 STUDY_OF_CLASSES = """
@@ -1056,57 +470,6 @@ release = { m = 3 }
 model = { kind = "CART", order = ["job", "area"] }
 release = { columns = ["job", "area"] }
 """
-STUDY_OF_TREES = """
-random_seed = 3
-[data]
-path = "people.csv"
-index = "p"
-columns = ["sex", "staff", "job", "age"]
-[model]
-kind = "CART"
-order = ["job", "age"]
-min_leaf = 6
-[release]
-m = 2
-[attribute]
-[attribute.guesses]
-job = "levels"
-age = { bounds = [20, 60], n = 41, truth = "add" }
-[identification]
-known = ["sex"]
-synthesized = ["job", "age"]
-radius = { age = 0.1 }
-[utility]
-permutations = 3
-"""
-STUDY_OF_PLANTS = """
-random_seed = 3
-[data]
-path = "plants.csv"
-index = "label"
-[model]
-kind = "PoissonMixture"
-synthesizer = "TCMM"
-quantile = 0.9
-n_classes = 6
-draws = 40
-tune = 40
-chains = 2
-[release]
-m = 2
-[attribute.intruder]
-knows_records = "second-largest"
-largest = "w"
-[attribute.guesses]
-w = { bounds = [300, 500], n = 201 }
-[attribute.prior]
-interval = [380, 460]
-probability = 0.8
-[identification]
-known = []
-synthesized = ["w", "v"]
-radius = { w = 0.1, v = 0.1 }
-"""
 
 
 def study(text, *commands):
@@ -1115,7 +478,6 @@ def study(text, *commands):
     with TemporaryDirectory() as name:
         folder = Path(name)
         people().to_csv(folder / "people.csv")
-        plants().to_csv(folder / "plants.csv", index_label="label")
         (folder / "study.toml").write_text(text)
         for command in commands:
             run(folder, command, "study.toml", "--output", command, "--jobs", "1")
@@ -1167,16 +529,6 @@ def leaves(node, name=""):
 @audit
 def study_of_classes():
     return study(STUDY_OF_CLASSES, "audit", "sweep", "compare")
-
-
-@audit
-def study_of_trees():
-    return study(STUDY_OF_TREES, "audit")
-
-
-@audit
-def study_of_plants():
-    return study(STUDY_OF_PLANTS, "audit")
 
 
 # --- results taken apart ---------------------------------------------------------------------

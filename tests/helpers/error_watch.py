@@ -24,6 +24,7 @@ SOURCES = str(ROOT / "bayes_risk")
 MOST_CELLS = 20_000  # of larger tables, the first rows
 TOKEN = re.compile(r"'([^']+)'|(?<![\w.])(-?\d[\d,]*\.?\d*(?:e[+-]?\d+)?)(?!\d|-\d)")
 SMALL = [str(k) for k in range(-999, 1_000)]  # places and counts, too
+SMALL_NUMBERS = {*map(float, SMALL)}
 Site = tuple[str, int]
 
 SAID = {  # functions whose errors may repeat a cell, and what it is there
@@ -66,17 +67,22 @@ def cells_told(said: str, tables: list[pd.DataFrame], counts: Collection[int] = 
     ``counts``: numbers of records, and other sizes, which a cell may equal.
     """
     names = {str(name) for table in tables for name in table.columns}
+    ours = SMALL_NUMBERS | {*map(float, counts)}
+    words = [
+        (word, number, float(number.replace(",", "")) if number else 0.0)
+        for word, number in TOKEN.findall(said)
+        if not word or word not in names
+    ]
+    words = [found for found in words if found[0] or found[2] not in ours]
+    if not words:  # the cells of the tables need not be written out
+        return []
     tables = [table.iloc[: MOST_CELLS // max(table.shape[1], 1)] for table in tables]
     cells = {str(v) for table in tables for v in table.to_numpy(object).ravel()} - {*SMALL}
     cells |= {label for table in tables for label in table.index if isinstance(label, str)}
     numbers = {float(v) for v in cells if re.fullmatch(r"-?\d+\.?\d*(e[+-]?\d+)?", v)}
-    numbers -= {*map(float, SMALL), *map(float, counts)}
-    told = []
-    for word, number in TOKEN.findall(said):
-        value = float(number.replace(",", "")) if number else 0.0
-        if word in cells - names or (number and value in numbers):
-            told.append(word or number)
-    return told
+    return [
+        w or number for w, number, value in words if w in cells or (number and value in numbers)
+    ]
 
 
 def is_of_code(word: str, frame: FrameType) -> bool:
@@ -119,7 +125,8 @@ def _watched(kind: type[Exception]) -> Any:
         if (site[0], code.co_qualname) in ALLOWED:
             return
         said = Surface().worded(self) if isinstance(self, InputError) else str(self)
-        tables = [t for f in above for value in [*f.f_locals.values()] for t in tables_in(value)]
+        held = {id(v): v for f in above for v in [*f.f_locals.values()]}  # each looked at once
+        tables = [*{id(t): t for value in held.values() for t in tables_in(value)}.values()]
         told = cells_told(said, tables, sizes_in(above)) if TOKEN.search(said) else []
         if told := [word for word in told if not is_of_code(word, above[0])]:
             leaks.append(f"{site[0]}:{site[1]} tells {told}: {said}")

@@ -245,10 +245,10 @@ def opens_well(page, folder):
 @pytest.mark.parametrize(
     "name",
     [
-        *STUDIES,
+        *STUDIES[1:],
         *(
             pytest.param(name, marks=pytest.mark.slow)
-            for name in ("demo_study", "sweep_study", "compare_study")
+            for name in ("study", "demo_study", "sweep_study", "compare_study")
         ),
     ],
 )

@@ -57,13 +57,6 @@ def test_certain_interval_leaves_nothing_outside():
     assert p[(v < 500) | (v > 700)].sum() == 0
 
 
-def test_intervals_that_do_not_fit():
-    with pytest.raises(br.InputError, match="no guess of some target lies from 900 to 950"):
-        prior(br.Interval(900, 950))
-    with pytest.raises(br.InputError, match="about column 'x'; give column as one"):
-        prior(br.Interval(500, 700, column="x"))
-
-
 def test_it_says_what_it_is():
     said = priors.prior_in_words(br.Interval(500, 700, column="w"))
     assert said == (

@@ -14,7 +14,6 @@ from bayes_risk.app.cli import app
 from bayes_risk.matching.radii import Absolute, Relative
 from bayes_risk.matching.result import IdentificationRisk
 from bayes_risk.matching.risk import identification_risk
-from bayes_risk.release.release import Release
 from bayes_risk.reporting.report import report
 
 INF = float("inf")
@@ -55,21 +54,6 @@ def test_six_records_by_hand() -> None:
     assert again.baseline.tolist() == [1 / 4] * 4 + [1 / 2] * 2
 
 
-def test_several_radii_make_a_box_and_the_other_keys_stay_exact() -> None:
-    original = frame("xxxx", [100, 200, 300, 400], spent=[10, 10, 50, 50], job=list("ppqq"))
-    released = frame("xxxx", [105, 95, 290, 310], spent=[11, 20, 54, 52], job=list("pppq"))
-    options: dict[str, Any] = {"synthesized": ["income", "spent", "job"], "fallback": False}
-    radii = {"income": 0.1, "spent": 0.1}
-    risk = risk_of(original, released, radius=radii, **options)
-    # 100, 10: not record 1, for its spent; 300, 50: record 3, but record 2 has another job
-    assert risk.c[:, 0].tolist() == [1, 0, 1, 0]
-    assert risk.T[:, 0].tolist() == [True, False, False, False]
-    assert risk.radius == {"income": Relative(0.1), "spent": Relative(0.1)}
-    turned = risk_of(original, released, radius=dict(reversed(radii.items())), **options)
-    assert list(turned.radius) == ["income", "spent"]
-    pd.testing.assert_frame_equal(turned.summary(), risk.summary())
-
-
 def test_the_ends_are_those_of_decimals() -> None:
     """In floating point 0.7 + 0.1 * 0.7 is below 0.77, and 1.1 - 0.1 above 1.0."""
     for y, value, match in [(3, 3.3, 1), (1.1, 1.21, 1), (0.7, 0.77, 1), (1e308, 5e307, 0)]:
@@ -98,48 +82,6 @@ def random_files(m: int, n: int = 80) -> tuple[pd.DataFrame, list[pd.DataFrame]]
 def arrays_of(risk: IdentificationRisk) -> dict[str, list[Any]]:
     names = [f"{pooled}{name}" for pooled in ("", "pooled_") for name in "cTKF"]
     return {name: getattr(risk, name).tolist() for name in [*names, "no_match", "baseline"]}
-
-
-@pytest.mark.parametrize("fallback", [True, False])
-@pytest.mark.parametrize("m", [1, 2, 4])
-def test_radius_zero_is_exact_matching_of_the_numbers(m: int, fallback: bool) -> None:
-    original, releases = random_files(m)
-    zero = risk_of(original, releases, 0, fallback=fallback)
-    exact = risk_of(original, releases, radius=None, fallback=fallback)
-    assert arrays_of(zero) == arrays_of(exact)
-    assert exact.radius == {}
-    errors = [risk.expected_match_risk_mcse.to_numpy() for risk in (zero, exact)]
-    assert errors[0] == pytest.approx(errors[1], nan_ok=True)
-
-
-def test_a_radius_without_end_leaves_the_known_keys() -> None:
-    original, releases = random_files(3)
-    original = original.assign(income=original["income"] + 0.5)  # a zero has no interval
-    risk = risk_of(original, releases, Relative(1e6), fallback=False)
-    assert (1 / risk.pooled_c).tolist() == risk.baseline.tolist()
-    assert risk.T.all()
-
-
-def test_the_order_of_records_and_of_releases_does_not_matter() -> None:
-    original, releases = random_files(4)
-    releases = [table.rename_axis("id") for table in releases]
-    straight = risk_of(original, releases).records
-    order = np.random.default_rng(4).permutation(len(original))
-    turned = risk_of(original.iloc[order], releases[::-1]).records
-    pd.testing.assert_frame_equal(turned, straight.iloc[order])
-
-
-@pytest.mark.parametrize("dtype", ["int32", "uint8", "float32", "Int64", "Float64"])
-def test_numbers_match_however_they_are_stored(dtype: str) -> None:
-    original, released = frame("xxy", [100, 60, 7]), frame("xxy", [96, 60, 9])
-    plain = risk_of(original, released)
-    stored = risk_of(original.astype({"income": dtype}), released.astype({"income": "float64"}))
-    assert arrays_of(stored) == arrays_of(plain)
-
-
-def test_a_release_says_what_it_synthesised() -> None:
-    release = Release(datasets=[FIRST[["income"]], SECOND[["income"]]], synthesized=["income"])
-    assert arrays_of(risk_of(ORIGINAL, release)) == arrays_of(risk_of(ORIGINAL, [FIRST, SECOND]))
 
 
 # --- what the result says ------------------------------------------------------------------------
@@ -197,16 +139,6 @@ def files(tmp_path: Path) -> list[str]:
 def identify(files: list[str], *words: str) -> Any:
     keys = ["--known", "a", "--synthesized", "income"]
     return CliRunner(env={"COLUMNS": "100"}).invoke(app, ["identify", *files, *keys, *words])
-
-
-def test_identify_takes_a_radius(files: list[str], tmp_path: Path) -> None:
-    done = identify(files, "--radius", " income = 10 %", "--json", str(tmp_path / "out.json"))
-    assert done.exit_code == 0, done.output
-    assert "income (within 10 %)" in " ".join(done.output.split())
-    numbers = json.loads((tmp_path / "out.json").read_text())
-    assert numbers["radius"] == {"income": 0.1}
-    expected = risk_of(ORIGINAL, FIRST).summary().loc["pooled", "expected_match_risk"]
-    assert numbers["measures"]["pooled"]["expected_match_risk"] == pytest.approx(expected)
 
 
 def test_identify_takes_a_radius_in_units(files: list[str], tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import itertools
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from bayes_risk.matching.risk import identification_risk
 from tests.helpers.six_records import FIRST, ORIGINAL, SECOND, frame, random_files, risk_of
@@ -86,37 +83,6 @@ def test_six_records_by_hand_with_fallback() -> None:
     pd.testing.assert_frame_equal(risk.records, records)
 
 
-def test_six_records_by_hand_without_fallback() -> None:
-    risk = risk_of(ORIGINAL, [FIRST, SECOND], fallback=False)
-    assert risk.c.T.tolist() == [[1, 1, 2, 1, 2, 0], [3, 3, 0, 1, 2, 0]]
-    assert risk.T.T.astype(int).tolist() == [[1, 0, 1, 1, 1, 0], [1, 1, 0, 0, 1, 0]]
-    assert risk.pooled_c.tolist() == [1, 1, 2, 2, 1, 0]
-    assert risk.pooled_T.astype(int).tolist() == [1, 0, 1, 1, 1, 0]
-    emr = risk.summary()["expected_match_risk"]
-    assert emr.to_numpy() == pytest.approx([3, 7 / 6, (3 + 7 / 6) / 2, 3])
-    assert risk.summary()["no_match"].tolist() == [1, 2, 1.5, 1]
-    assert risk.summary()["claims"].tolist() == [5, 4, 4.5, 5]
-    assert risk.records["probability"].tolist() == [1, 0, 0.5, 0.5, 1, 0]
-
-
-def test_without_known_keys_the_fallback_is_everybody() -> None:
-    original, synthetic = frame("xxxx", "pqrs"), frame("xxxx", "ppqq")
-    risk = risk_of(original, synthetic, known=[])
-    # p: {0, 1}; q: {2, 3}, not 1; r and s: nobody, so all four
-    assert risk.c[:, 0].tolist() == [2, 2, 4, 4]
-    assert risk.T[:, 0].tolist() == [True, False, True, True]
-    assert risk.baseline.tolist() == [1 / 4] * 4
-    assert risk.baseline_expected_match_risk == 1
-    assert risk.summary().loc[1, "expected_match_risk"] == 1 / 2 + 1 / 4 + 1 / 4
-
-
-def test_without_synthesised_keys_the_risk_is_the_number_of_cells() -> None:
-    risk = risk_of(ORIGINAL, [ORIGINAL] * 3, known=["a", "b"], synthesized=[])
-    assert risk.summary()["expected_match_risk"].tolist() == pytest.approx([5] * 5)
-    assert risk.baseline_expected_match_risk == pytest.approx(5)
-    assert risk.expected_match_risk_mcse.tolist() == pytest.approx([0, 0])
-
-
 def test_no_single_match_makes_the_false_match_rate_undefined() -> None:
     original = frame("xxyy", "pppp")
     summary = risk_of(original, [original, original]).summary()
@@ -130,70 +96,6 @@ def test_no_single_match_makes_the_false_match_rate_undefined() -> None:
 
 
 # --- all pairs -----------------------------------------------------------------------------------
-
-
-def brute(us: list[Any], s: list[Any], z: list[list[Any]], *, fallback: bool) -> list[Fraction]:
-    """Expected match risk of each release, then pooled, by comparing everyone with everyone."""
-    n, m = len(us), len(z)
-    risks = [Fraction(0)] * (m + 1)
-    for i in range(n):
-        tables = []
-        for row in z:
-            hits = [j for j in range(n) if us[j] == us[i] and row[j] == s[i]]
-            if not hits and fallback:
-                hits = [j for j in range(n) if us[j] == us[i]]
-            tables.append([Fraction(j in hits, max(len(hits), 1)) for j in range(n)])
-        tables.append([sum(column, Fraction(0)) for column in zip(*tables, strict=True)])
-        for k, table in enumerate(tables):
-            if table[i] and table[i] == max(table):
-                risks[k] += Fraction(1, table.count(table[i]))
-    return risks
-
-
-@st.composite
-def tables(draw: st.DrawFn) -> tuple[pd.DataFrame, list[pd.DataFrame]]:
-    """Two known and two synthesised keys, missing values and unseen levels among them."""
-    n, m = draw(st.integers(1, 7)), draw(st.integers(1, 4))
-    text = st.sampled_from(["u", "v", None])
-    number = st.sampled_from([0.0, 1.0, 2.0, NAN])
-
-    def column(values: st.SearchStrategy[Any]) -> list[Any]:
-        return draw(st.lists(values, min_size=n, max_size=n))
-
-    original = pd.DataFrame(
-        {"k1": column(st.sampled_from("xy")), "k2": column(text), "s1": column(text)},
-        dtype=object,
-    ).assign(s2=np.array(column(number)))
-    releases = [
-        original.assign(s1=pd.Series(column(text), dtype=object), s2=np.array(column(number)))
-        for _ in range(m)
-    ]
-    return original, releases
-
-
-@settings(max_examples=40)
-@given(tables(), st.booleans())
-def test_expected_match_risk_agrees_with_all_pairs(
-    files: tuple[pd.DataFrame, list[pd.DataFrame]], fallback: bool
-) -> None:
-    original, releases = files
-    risk = identification_risk(
-        original, releases, known=["k1", "k2"], synthesized=["s1", "s2"], fallback=fallback
-    )
-
-    def rows(table: pd.DataFrame, keys: list[str]) -> list[Any]:
-        return [
-            tuple("missing" if pd.isna(v) else str(v) for v in row) for row in table[keys].values
-        ]
-
-    expected = brute(
-        rows(original, ["k1", "k2"]),
-        rows(original, ["s1", "s2"]),
-        [rows(table, ["s1", "s2"]) for table in releases],
-        fallback=fallback,
-    )
-    emr = risk.summary()["expected_match_risk"].drop("mean").to_numpy()
-    assert emr == pytest.approx([float(v) for v in expected])
 
 
 # --- limits --------------------------------------------------------------------------------------
@@ -246,21 +148,6 @@ def test_errors_are_the_spread_over_releases() -> None:
     assert risk.expected_match_risk_mcse["mean"] == pytest.approx(each.sem())
     alone = pd.concat([risk_of(original, z).records["probability"] for z in releases], axis=1)
     assert risk.records["mcse"].to_numpy() == pytest.approx(alone.sem(axis=1).to_numpy())
-
-
-def test_error_of_the_pooled_risk_is_the_jackknife() -> None:
-    original, releases = random_files(4)
-    left_out = np.array(
-        [
-            risk_of(original, releases[:l] + releases[l + 1 :]).records["probability"].sum()
-            for l in range(4)
-        ]
-    )
-    expected = np.sqrt(3 / 4 * ((left_out - left_out.mean()) ** 2).sum())
-    error = risk_of(original, releases).expected_match_risk_mcse["pooled"]
-    assert error == pytest.approx(expected)
-    assert error > 0
-    assert np.isnan(risk_of(original, releases[:2]).expected_match_risk_mcse["pooled"])
 
 
 # --- invariance ----------------------------------------------------------------------------------
@@ -354,7 +241,3 @@ def test_the_repr_fits_one_screen() -> None:
     assert shown.startswith("IdentificationRisk\nAn intruder who knows a of everyone")
     assert len(shown.splitlines()) < 20
     assert shown.splitlines()[-1].startswith("pooled")
-
-
-def test_plot_returns_axes() -> None:
-    assert risk_of(ORIGINAL, [FIRST, SECOND]).plot().get_xlabel()

@@ -161,8 +161,7 @@ def table_of(rows: list[dict[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-@pytest.mark.check
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(tasks())
 def test_options_agree_with_all_pairs(both: tuple[Task, dict[str, Any]]) -> None:
     agrees(*both)

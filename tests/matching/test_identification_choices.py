@@ -128,21 +128,6 @@ def test_a_rule_of_one_s_own_is_taken() -> None:
     assert sweep.dataset.sizes["radius of pay"] == 2
 
 
-@pytest.mark.parametrize(
-    ("radius", "message"),
-    [
-        (SD, r"radius\['pay'\]=<class '.*SD'> is not a radius; give a finite number"),
-        (lambda y, column: (y, y), "is not a radius; .*or an object with the methods of Radius"),
-        (True, "=True is not a radius"),
-    ],
-)
-def test_what_is_no_radius_is_refused_in_words(radius: Any, message: str) -> None:
-    with pytest.raises(br.InputError, match=message):
-        risk_of(radius={"pay": radius})
-    with pytest.raises(br.InputError, match=message):
-        sweep_of({"radius": {"pay": [radius]}})
-
-
 def test_groups_may_be_a_number_of_numpy() -> None:
     radius = SD(1, groups=np.int64(2))  # type: ignore[arg-type]
     assert type(radius.groups) is int

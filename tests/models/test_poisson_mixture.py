@@ -167,18 +167,6 @@ def test_groups_and_variables_of_idata(fit):
     assert "120 records, 2 variables" in repr(fit) and len(repr(fit).splitlines()) <= 3
 
 
-def test_same_seed_same_bytes_for_any_jobs():
-    model = PoissonMixture(4, kind="TCMM", quantile=0.9, exposure="months")
-    found = []
-    for n_jobs in (1, 2):
-        fit = model.fit(
-            plants(40, exposure=True), draws=10, tune=5, chains=2, random_seed=9, n_jobs=n_jobs
-        )
-        release = fit.synthesize(2, random_seed=4)
-        found.append((fit.draws.phi.tobytes(), release.codes(fit.microdata).tobytes()))
-    assert found[0] == found[1]
-
-
 # --- MP ------------------------------------------------------------------------------------------
 
 

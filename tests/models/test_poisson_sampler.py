@@ -76,8 +76,8 @@ def test_class_masses_are_those_of_numpy(zeros, levels):
     assert np.allclose(less_largest(found), less_largest(expected), rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("size", [10**3, 10**6, 10**8, 10**9])
-@pytest.mark.parametrize("far", [0.0, 1e-9, 3.0, 1e4])
+@pytest.mark.parametrize("size", [10**3, 10**9])
+@pytest.mark.parametrize("far", [0.0, 1e-9, 1e4])
 @pytest.mark.parametrize("zeros", [None, (1.0, 2.0)])
 def test_masses_of_large_counts_are_exact(size, far, zeros):
     """Against sixty digits; classes that get any chance agree to 1e-6, however far all are off."""

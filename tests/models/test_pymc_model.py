@@ -129,11 +129,6 @@ def test_some_records_and_some_columns_only(two):
     assert (one.datasets[0]["x"] != original["x"]).sum() == 1
 
 
-def test_same_seed_same_synthetic_values(two):
-    release, other = two.synthesize(2, random_seed=4), two.synthesize(2, random_seed=4)
-    assert all(a.equals(b) for a, b in zip(release.datasets, other.datasets, strict=True))
-
-
 @pytest.mark.check
 def test_same_seed_same_bytes_for_any_number_of_processes():
     model = br.models.PyMCModel(build_two, columns=["x", "k"])

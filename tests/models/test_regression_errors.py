@@ -40,13 +40,6 @@ def test_flat_priors_are_for_normal_regressions(family, prior):
         model.fit(DF, draws=4, tune=4, chains=1, levels=JOBS if family == "ordered" else None)
 
 
-def test_collinear_predictors_under_a_flat_prior():
-    df = DF.assign(twice=2 * DF["x"])
-    with pytest.raises(br.ModelError, match="collinear and the prior is flat"):
-        Regression({"y": "1 + x + twice"}, prior=Prior.reference()).fit(df, draws=4, chains=2)
-    Regression({"y": "1 + x + twice"}).fit(df, draws=4, chains=2, random_seed=1)
-
-
 # --- draws from elsewhere ----------------------------------------------------------------------
 
 GOOD = {"Intercept": [10.0, 10.1, 9.9], "x": [0.1, 0.0, 0.2], "sigma": [1.0, 1.1, 0.9]}
@@ -78,38 +71,6 @@ def test_an_inference_data_without_the_variables():
 
 
 # --- audits ------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def fit():
-    df = DF.assign(y=np.abs(DF["y"]), w=np.arange(N) % 4)
-    model = Regression({"w": "1", "y": "1 + C(w)", "v": "1 + log(y)"})
-    return model.fit(df.assign(v=DF["x"]), draws=10, chains=2, random_seed=1)
-
-
-def release_of(fit, *names):
-    df = fit.microdata.decode(fit.microdata.codes)
-    return br.Release(datasets=[df.iloc[::-1].set_index(df.index)[df.columns]], synthesized=names)
-
-
-ALL = {"w": br.Grid(values=[0, 1, 2, 3]), "y": br.Grid(percent=5), "v": br.Grid(additive=1)}
-
-
-@pytest.mark.parametrize(
-    ("guesses", "message"),
-    [
-        (ALL | {"w": br.Grid(additive=3, n=7)}, "C\\(w\\)"),
-        (ALL | {"y": br.Grid(additive=30, n=7)}, "term 'log\\(y\\)' .*not finite .*of the guesses"),
-        ({k: ALL[k] for k in ("w", "y")}, "'v' is a number, and a number needs a grid"),
-        (ALL | {"x": br.Grid(additive=1)}, "names column 'x', which is not guessed"),
-        (ALL | {"w": br.Neighbourhood(1)}, "'w' is a number, and a number needs"),
-        (None, "C\\(w\\)"),
-    ],
-)
-def test_guesses(fit, guesses, message):
-    release = release_of(fit, "w", "y", "v")
-    with pytest.raises(br.InputError, match=message):
-        br.attribute_risk(fit, release, guesses=guesses, evidence="exact")
 
 
 @pytest.mark.parametrize(
@@ -167,32 +128,6 @@ def test_a_release_that_the_model_cannot_have_made(name, family, values, message
         return
     with pytest.raises(br.InputError, match=f"'{name}' of release 1 .*{message}"):
         br.attribute_risk(fit, release, guesses=br.Grid(additive=1), evidence=evidence)
-
-
-@pytest.mark.parametrize("evidence", ["predictive", "refit", "exact"])
-def test_brought_draws_offer_reuse_alone(evidence):
-    fit = Regression({"y": "1 + x"}).from_draws(DF, {"y": lacking()})
-    release = fit.synthesize(1, random_seed=1)
-    with pytest.raises(br.InputError, match=f"'{evidence}' is not offered by .*\\['importance'\\]"):
-        br.attribute_risk(fit, release, guesses=br.Grid(percent=5), evidence=evidence)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((0,), "m=0"),
-        ((41,), "m=41 exceeds the 20 draws"),
-        ((1, ["x"]), "'x'"),
-        ((1, "y"), "single string"),
-        ((1, []), "names no column"),
-        ((1, None, [99]), "99"),
-        ((1, None, np.zeros(N, bool)), "no record"),
-        ((1, None, np.ones(3, bool)), "3 entries"),
-    ],
-)
-def test_synthesis(fit, arguments, message):
-    with pytest.raises(br.InputError, match=message):
-        fit.synthesize(*arguments, random_seed=1)
 
 
 def test_synthetic_values_that_run_away():

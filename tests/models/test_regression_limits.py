@@ -80,15 +80,6 @@ def test_audits_of_one_fit_do_not_depend_on_each_other(fit):
     assert np.array_equal(found[1].mcse, found[3].mcse)
 
 
-def test_same_seed_same_draws():
-    model = br.models.Regression({"apart": "1 + x"})
-    a, b = (
-        model.fit(table(), draws=10, tune=10, chains=2, random_seed=7).idata.posterior
-        for _ in range(2)
-    )
-    assert all(np.array_equal(a[k], b[k]) for k in a)
-
-
 def test_outcomes_that_are_always_zero_or_of_one_level():
     df = table().assign(one=pd.Categorical(["a"] * N, ["a", "b"]))
     model = br.models.Regression({"none": "1", "one": "1"}, {"none": "poisson"})

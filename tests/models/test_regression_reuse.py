@@ -251,7 +251,7 @@ def names_of(model, df):
 # --- numbers of draws -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("H", [2, 3, 7, 24, 26, 49, 53, 101])
+@pytest.mark.parametrize("H", [2, 7, 26, 53])
 def test_any_number_of_draws(H):
     """More draws than records, fewer, primes: the draws are what they are."""
     rng = np.random.default_rng(H)

@@ -37,8 +37,9 @@ def z_scores(found, exact):
 @pytest.mark.parametrize("evidence", ["predictive", "refit"])
 @pytest.mark.parametrize(
     ("name", "m"),
-    [("one", 1), *((name, 3) for name in MODELS)]
-    + [pytest.param(name, 1, marks=pytest.mark.check) for name in MODELS if name != "one"],
+    [("one", 1), ("sequence", 3)]
+    + [pytest.param(name, 3, marks=pytest.mark.check) for name in ("lognormal", "reference")]
+    + [pytest.param(name, 1, marks=pytest.mark.slow) for name in MODELS if name != "one"],
 )
 def test_sampled_evidence_agrees_with_the_closed_form(name, m, evidence):
     df, model = table(), MODELS[name]
@@ -55,8 +56,7 @@ def test_sampled_evidence_agrees_with_the_closed_form(name, m, evidence):
     assert (exact.mcse == 0).all()
 
 
-@pytest.mark.parametrize("chains", [1, 2])
-@pytest.mark.parametrize("draws", [26, 101, 500])
+@pytest.mark.parametrize(("draws", "chains"), [(26, 2), (101, 1)])
 def test_any_number_of_draws_and_chains(draws, chains):
     df = table()
     fit = MODELS["one"].fit(df, draws=draws, chains=chains, random_seed=2)
@@ -94,7 +94,7 @@ def test_same_seed_same_bytes_for_any_number_of_workers():
     model = MODELS["sequence"]
     found = []
     for n_jobs in (1, 2):
-        fit = model.fit(df, draws=50, chains=2, random_seed=2, n_jobs=n_jobs)
+        fit = model.fit(df, draws=20, chains=2, random_seed=2, n_jobs=n_jobs)
         release = fit.synthesize(2, random_seed=3)
         grids = br.Grid(additive=0.5, n=3)
         for evidence in ("predictive", "refit", "exact", "importance"):
@@ -105,7 +105,7 @@ def test_same_seed_same_bytes_for_any_number_of_workers():
                     release,
                     guesses=grids,
                     evidence=evidence,
-                    targets=6,
+                    targets=3,
                     random_seed=5,
                     n_jobs=n_jobs,
                 )

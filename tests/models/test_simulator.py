@@ -82,8 +82,9 @@ def audit(make, df, *, runs=10, m=1, seed=2, release_seed=1, **how):
     return release, br.attribute_risk(fit, release, random_seed=seed, **how)
 
 
+@pytest.mark.check
 @pytest.mark.parametrize(
-    ("runs", "most"), [(10, 0.02), pytest.param(100, 0.012, marks=pytest.mark.check)]
+    ("runs", "most"), [(10, 0.02), pytest.param(100, 0.012, marks=pytest.mark.slow)]
 )
 def test_it_finds_the_exact_posterior_of_a_known_mechanism(runs, most):
     made, s = cells()
@@ -95,8 +96,7 @@ def test_it_finds_the_exact_posterior_of_a_known_mechanism(runs, most):
     assert abs(off.mean()) <= 4 * risk.summary().loc["mean_probability", "mcse"] + 0.002
 
 
-@pytest.mark.parametrize("runs", [8, 10, 30])
-@pytest.mark.parametrize("m", [1, 3])
+@pytest.mark.parametrize(("runs", "m"), [(8, 3), (30, 1)])
 def test_a_generator_that_tells_nothing_leaves_the_prior(runs, m):
     made, s = cells(500, 20)
     nothing = generator(lambda s, rng: rng.integers(0, len(LEVELS), len(s)))
@@ -126,29 +126,6 @@ def test_a_generator_that_copies_all_is_found_with_certainty():
     assert risk.records["probability"].min() > 0.95 and risk.records["reliable"].mean() > 0.98
     verdict = judge(risk, None)
     assert verdict.outcome == "above your thresholds"
-
-
-@pytest.mark.parametrize("min_leaf", [5, 20])
-def test_a_path_ends_in_the_leaf_of_a_tree_grown_without_the_record(min_leaf):
-    """The path of each record against a whole tree on the others, by another program."""
-    rng, n = np.random.default_rng(4), 300
-    X = np.column_stack([rng.integers(0, d, n) for d in (2, 6, 30)])
-    s = (X[:, 1] * 0.7 + X[:, 2] * 0.1 + rng.normal(size=n)).round().astype(int) % 5
-    X = np.asfortranarray(X)  # as the intruder has it: compiled once
-    predictors = Predictors(X, X, np.array([2, 6, 30]), np.ones(3, dtype=bool))
-    axis = axes(predictors, s, np.ones(n), 5)
-    k, z = np.zeros((n, 5, 1)), np.zeros((1, n, 5, 1))
-    guesses = np.broadcast_to(np.arange(5.0)[:, None], (2, n, 5, 1)).copy()
-    of = np.stack([np.ones(n), s]), np.arange(n), np.ones(n, dtype=bool), min_leaf
-    leaf_members(predictors, axis, s, *of, k, z, guesses, s[None].astype(float))
-    same = 0
-    for i in range(n):
-        others = np.arange(n) != i
-        tree = DecisionTreeClassifier(min_samples_leaf=min_leaf, random_state=0)
-        leaf = tree.fit(X[others], s[others]).apply(X)
-        same += np.array_equal(k[i, :, 0], np.bincount(s[others & (leaf == leaf[i])], minlength=5))
-    assert same > 0.9 * n  # splits that tie are chosen at random there
-    assert np.array_equal(z[0].sum(axis=(1, 2)), k.sum(axis=(1, 2)) + 1)  # the record itself
 
 
 def path_by_hand(X, levels, ordered, axis, outcome, value, i, there, min_leaf):
@@ -336,17 +313,6 @@ def _releases(kinds, n):
 
     for kind in kinds:
         yield [z for z in product(range(2), repeat=n) if (z[0], sum(z[1:])) == kind]
-
-
-def test_equal_seeds_give_equal_bytes_for_any_number_of_workers():
-    made, s = cells(300, 10)
-    make, df = generator(half_copied), frame(made.x, s)
-    one, two, other = (
-        audit(make, df, runs=8, n_jobs=jobs, seed=seed)[1].records
-        for jobs, seed in ((1, 2), (2, 2), (1, 3))
-    )
-    pd.testing.assert_frame_equal(one, two, check_exact=True)
-    assert not one["probability"].equals(other["probability"])
 
 
 def test_numbers_missing_values_and_labels():

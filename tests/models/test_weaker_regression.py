@@ -387,21 +387,6 @@ def test_order_of_records_does_not_matter():
                 assert (np.abs(x - y) < 5 * np.maximum(error, 1e-3)).all()
 
 
-@pytest.mark.slow
-def test_same_seed_same_bytes_for_any_number_of_workers():
-    df, known = table(), KNOWS["half"]
-    fit = Regression({"income": "1 + age", "spend": "1 + income"}).fit(
-        df, draws=30, chains=2, random_seed=1
-    )
-    release = fit.synthesize(3, random_seed=2)
-    grids = {"income": br.Grid(percent=20, n=3), "spend": br.Grid(percent=20, n=3)}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", br.UnreliableWeightsWarning)
-        found = [audit(fit, release, known, grids, n_jobs=j, targets=[0, 1]) for j in (1, 2)]
-    assert found[0].log_evidence.tobytes() == found[1].log_evidence.tobytes()
-    assert found[0].mcse.tobytes() == found[1].mcse.tobytes()
-
-
 def test_more_draws_reach_the_error_that_is_wanted():
     df, known = table(), KNOWS["none"]
     fit = Regression({"income": "1 + age"}).fit(df, draws=40, chains=4, random_seed=1)
@@ -463,14 +448,6 @@ def test_unknown_counts_are_not_imputed():
 
 def ready(formulas, **options):
     return Regression(formulas, **options).fit(table(), draws=10, chains=1, random_seed=1)
-
-
-def test_draws_from_elsewhere():
-    model = Regression({"income": "1 + age"})
-    fit = model.from_draws(table(), model.fit(table(), draws=10, chains=2, random_seed=1).idata)
-    release = fit.synthesize(1, random_seed=2)
-    with pytest.raises(br.InputError, match="cannot be drawn again"):
-        audit(fit, release, KNOWS["half"], br.Grid(percent=10, n=3))
 
 
 def test_published_columns_that_depend_on_synthesised_ones():

@@ -337,12 +337,13 @@ def test_the_report_has_a_section_of_the_check(tmp_path):
     ("pattern", "formulas"),
     [
         ("ce_income_release*", {"Income": "1 + Age + C(Educ) + Expenditure"}),
-        (
+        pytest.param(
             "ce_tenure_expenditure_income_release*",
             {
                 "Expenditure": "1 + Age + C(Educ)",
                 "Income": "1 + Age + C(Educ) + Expenditure",
             },
+            marks=pytest.mark.slow,
         ),
     ],
 )

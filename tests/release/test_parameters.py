@@ -83,19 +83,6 @@ def test_regressions_without_a_closed_form_have_no_estimate():
         br.attribute_risk(fit, taken, guesses=br.Grid(percent=10, n=3))
 
 
-def test_what_is_not_offered_together_is_refused():
-    fit = fit_of("DPMPM")
-    own = fit.synthesize(2, classes="own", parameters="shared", random_seed=1)
-    with pytest.raises(br.InputError, match="'shared' with classes=\"own\" is not offered"):
-        br.attribute_risk(fit, own)
-    some = br.Intruder(knows_records=0.5)
-    for name, way in (("DPMPM", "shared"), ("Regression", "plug-in"), ("PoissonMixture", "shared")):
-        release = fit_of(name).synthesize(2, parameters=way, random_seed=1)
-        near = {} if example(name).guesses is None else {"guesses": example(name).guesses}
-        with pytest.raises(br.InputError, match=f"parameters='{way}' with m = 2 is not offered"):
-            br.attribute_risk(fit_of(name), release, intruder=some, **near)
-
-
 def test_audits_say_how_parameters_were_drawn_or_that_nobody_said():
     fit = fit_of("CART")
     shared = fit.synthesize(3, parameters="shared", random_seed=1)

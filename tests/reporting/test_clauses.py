@@ -16,7 +16,6 @@ from tests.helpers.release_kinds import LEAKS, SOUND
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "reading-the-numbers.md").read_text(encoding="utf-8")
 KINDS = sorted(LEAKS | SOUND)
-FIRST = ["copies", "names", "drawn given kept columns", "noise of three percent", "missing pattern"]
 MEASURES = {measure: clause for clause in CLAUSES for measure in clause.judges}
 
 
@@ -56,13 +55,14 @@ def the_same(folder, kind):
     assert RISK.index(one.outcome) == min(RISK.index(r.outcome) for r in one.reasons)
 
 
-@pytest.mark.parametrize("kind", FIRST)
-def test_files_have_one_verdict_by_either_command(tmp_path, kind):
-    the_same(tmp_path, kind)
-
-
 @pytest.mark.check
 @pytest.mark.filterwarnings("ignore:column 'pay' of:UserWarning")  # pay as text
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in FIRST])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=[pytest.mark.slow] if at % 3 else [])
+        for at, kind in enumerate(KINDS)
+    ],
+)
 def test_files_of_every_kind_have_one_verdict_by_either_command(tmp_path, kind):
     the_same(tmp_path, kind)

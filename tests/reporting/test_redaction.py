@@ -1,7 +1,7 @@
 """What may leave: ranges that nothing narrows, and no record, label or largest value."""
 
 import json
-from itertools import permutations, product
+from itertools import combinations, product
 
 import numpy as np
 import pandas as pd
@@ -85,8 +85,8 @@ def test_the_number_is_that_of_the_first_result_that_has_one():
 def test_one_number_leaves_whatever_the_results():
     """Two ranges fixed a count: of complements, of matches and uniques, of probabilities."""
     parts = [part for name, part in every().items() if name not in ("evidence", "diagnostics")]
-    for some in permutations(parts, 2):
-        found = br.redact(*some, min_count=3)
+    for at, some in enumerate(combinations(parts, 2)):
+        found = br.redact(*some[:: 1 - 2 * (at % 2)], min_count=3)
         assert len(found.table) <= 1 and len(found.left_out) == 2 - len(found.table)
 
 

@@ -355,27 +355,43 @@ def equal_amounts(n=400):
     return pd.DataFrame({"sex": sex, "ageband": np.char.add("a", age), "pay": pay})
 
 
+def own_amounts():
+    """Numbers that few records share: latent classes, with the decimals that amounts have."""
+    pay = np.random.default_rng(5).lognormal(8, 1, 400).round(1)
+    return equal_amounts().assign(pay=pay)
+
+
 @pytest.mark.parametrize(
-    ("ratios", "leaf", "comment"),
+    ("table", "ratios", "chosen", "comment"),
     [
-        ([1.9], 20, "; pMSE over chance: 1.9 with 20"),
-        ([3.0, 2.0], 10, "; pMSE over chance: 3.0 with 20, 2.0 with 10"),
-        ([4.0, 3.0, 3.5], 10, "; pMSE over chance: 4.0 with 20, 3.0 with 10, 3.5 with 5"),
-        ([None], 20, ""),
+        (equal_amounts, [1.9], 20, "1.9 of leaves of 20"),
+        (equal_amounts, [3.0, 2.0], 10, "3.0 of leaves of 20, 2.0 of leaves of 10"),
+        (equal_amounts, [4.0, 3.0, 3.5], 10, "4.0 of leaves of 20, 3.0 of leaves of 10, 3.5 of l"),
+        (equal_amounts, [None], 20, None),
+        (own_amounts, [2.0], "Mixture", "2.0 of latent classes"),
+        (own_amounts, [2.8, 1.9], 20, "2.8 of latent classes, 1.9 of leaves of 20"),
+        (own_amounts, [2.8, 3.0, 3.1, 2.9], "Mixture", "2.8 of latent classes, 3.0 of leaves of"),
+        (own_amounts, [None], "Mixture", None),
     ],
 )
-def test_leaves_are_the_largest_with_at_most_twice_chance_or_the_most_similar(
-    ratios, leaf, comment
+def test_the_model_is_the_first_with_at_most_twice_chance_or_the_most_similar(
+    table, ratios, chosen, comment
 ):
     seen, left = [], list(ratios)
 
     def utility_of(text):
-        seen.append(tomllib.loads(text)["model"]["min_leaf"])
+        model = tomllib.loads(text)["model"]
+        seen.append(model.get("min_leaf", model["kind"]))
         return left.pop(0)
 
-    found = br.study_of(equal_amounts(), utility_of=utility_of)
-    assert seen == [20, 10, 5][: len(ratios)]
-    assert f"min_leaf = {leaf}  # larger leaves disclose less{comment}\n" in found.text
+    found = br.study_of(table(), utility_of=utility_of)
+    options = [20, 10, 5] if table is equal_amounts else ["Mixture", 20, 10, 5]
+    assert seen == options[: len(ratios)]
+    model = tomllib.loads(found.text)["model"]
+    assert model.get("min_leaf", model["kind"]) == chosen
+    assert model.get("rounded") == ({"pay": 0.1} if chosen == "Mixture" else None)
+    line = next(x for x in found.text.split("\n") if x.startswith("kind"))
+    assert "pMSE" not in line if comment is None else f"; pMSE over chance: {comment}" in line
 
 
 def test_a_file_without_a_fit_or_too_large_for_a_comparison_has_the_largest_leaves(tmp_path):
@@ -392,9 +408,9 @@ def test_init_states_the_utility_that_the_files_of_its_study_have(tmp_path, monk
     equal_amounts().to_csv(tmp_path / "t.csv", index=False)
     monkeypatch.chdir(tmp_path)
     assert CliRunner().invoke(app, ["init", "t.csv"]).exit_code == 0
-    line = next(x for x in Path("t.toml").read_text().split("\n") if x.startswith("min_leaf"))
-    leaf, stated = tomllib.loads(line)["min_leaf"], line.split("chance: ")[1].split(", ")
-    content = tomllib.loads(Path("t.toml").read_text())
+    line = next(x for x in Path("t.toml").read_text().split("\n") if x.startswith("kind"))
+    content, stated = tomllib.loads(Path("t.toml").read_text()), line.split("chance: ")[1]
+    leaf, stated = content["model"]["min_leaf"], stated.split(", ")
     df, order = read_data(read_study("t.toml").data)[0], content["model"]["order"]
     ratios = {}
     for size in (20, 10, 5)[: len(stated)]:

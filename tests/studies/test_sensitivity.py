@@ -63,6 +63,7 @@ def test_every_cell_is_the_audit_of_its_setting(mixture):
             "evidence": ["predictive", "importance"],
         },
         one_at_a_time=False,
+        targets=8,
         random_seed=3,
         refit_budget=0,
     )
@@ -85,6 +86,7 @@ def test_every_cell_is_the_audit_of_its_setting(mixture):
             guesses=br.Neighbourhood(distance),
             intruder=br.Intruder(knows_columns=known),
             evidence=evidence,
+            targets=8,
             random_seed=3,
             refit_budget=0,
         )
@@ -101,6 +103,7 @@ def test_every_cell_is_the_audit_of_its_setting(mixture):
 def test_doublings_and_refits_are_those_of_the_audit(mixture):
     fit, release = mixture
     options = {"random_seed": 3, "refit_budget": 2, "target_mcse": 0.05, "max_doublings": 1}
+    options["targets"] = 8
     found = br.sensitivity(fit, release, over={"guesses": [1, 2]}, **options)
     for distance in (1, 2):
         direct = br.attribute_risk(fit, release, guesses=br.Neighbourhood(distance), **options)
@@ -466,8 +469,10 @@ def test_dataset_goes_to_a_file_and_back(swept, tmp_path):
         assert back["mean_probability"].equals(swept.dataset["mean_probability"])
 
 
-@pytest.mark.parametrize("factor", [None, "prior", "m", "guesses"])
-@pytest.mark.parametrize("measure", ["mean_probability", "mean_rank"])
+@pytest.mark.parametrize(
+    ("factor", "measure"),
+    [("prior", "mean_rank"), *((f, "mean_probability") for f in (None, "prior", "m", "guesses"))],
+)
 def test_pictures(swept, factor, measure):
     axes = swept.plot(factor, measure=measure)
     assert isinstance(axes, Axes) and axes.get_xlabel() and axes.get_legend() is not None

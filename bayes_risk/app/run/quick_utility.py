@@ -12,10 +12,15 @@ from bayes_risk.app.study.study import parse_study
 from bayes_risk.utilities.propensity import MEASURES, propensity
 from bayes_risk.utilities.tables import coded_columns, compared_columns
 
+QUICK = {"draws": 20, "tune": 150, "chains": 2}  # one draw makes the file
+
 
 def utility_of(text: str, folder: Path) -> float | None:
     """The pMSE of a tree, over chance, of the files that a study makes; None: it makes none."""
-    study = parse_study(tomllib.loads(text), folder=folder)
+    settings = tomllib.loads(text)
+    if settings["model"]["kind"] == "Mixture":
+        settings["model"] |= QUICK
+    study = parse_study(settings, folder=folder)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they come with the audit itself
         df, _ = read_data(study.data)

@@ -53,6 +53,7 @@ def fill(
     """
     spare, terms, rest, L, masses = found.spare, found.terms, found.rest, found.L, found.masses
     any_given = targets.given.any() or targets.given_linked.any()
+    every, told = np.int64(0), np.int64(2)  # a literal is a type of its own: compiled anew
     for h in range(draws.n.shape[0]):
         M, phi = draws.M[h], draws.phi[h]
         pi = draws.pi[h, : 0 if draws.integrated else draws.n.shape[1]]
@@ -63,9 +64,9 @@ def fill(
         )  # fmt: skip
         for u in range(targets.label.shape[1]):
             if guesses is None:
-                rest_terms(draw, layout, fixed, targets, h, u, 0, spare, terms)
+                rest_terms(draw, layout, fixed, targets, h, u, every, spare, terms)
                 log_p = log_sum_of(terms)
-                if any_given and rest_terms(draw, layout, fixed, targets, h, u, 2, spare, terms):
+                if any_given and rest_terms(draw, layout, fixed, targets, h, u, told, spare, terms):
                     log_p -= log_sum_of(terms)
                 out[h, u] = log_p
             else:

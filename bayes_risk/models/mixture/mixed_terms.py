@@ -17,6 +17,7 @@ Variables are numbered counts, reals, levels; a level's value is its row of phi.
 import math
 
 import numba
+import numpy as np
 
 from .families import (
     exponentials,
@@ -322,7 +323,7 @@ def put_aside(sums, relative, small):
 def points_of(draw, layout, fixed, targets, guesses, h, u, found):
     """Masses of all guesses by a draw; log of what they are over, and log of the truth's."""
     terms, rest, L, R, most = found.terms, found.rest, found.L, found.R, found.products[0]
-    rest_terms(draw, layout, fixed, targets, h, u, 1, found.spare, rest)
+    rest_terms(draw, layout, fixed, targets, h, u, np.int64(1), found.spare, rest)
     point_terms(draw, layout, fixed, targets, guesses, h, u, found.spare, L)
     for k in range(rest.shape[0]):
         most[k] = rest[k]

@@ -349,6 +349,7 @@ def unknown_densities(
     log_p, tilt, log_q = np.empty(B), np.empty(B), np.empty(m)
     room, terms, rest, L, masses = found.spare, found.terms, found.rest, found.L, found.masses
     of_guesses, nothing = np.empty((masses.shape[0], B)), np.zeros((0, 4))
+    every, given = np.int64(0), np.int64(2)  # literals would be compiled anew
     for h in range(H):
         for before in range(2):
             some, whole = slice(before * m, B if before else m), not fixed[before].any()
@@ -372,7 +373,7 @@ def unknown_densities(
                 )  # fmt: skip
                 case = case_of(targets, truth, constants, held, rows, h, b)
                 if guesses is None:
-                    rest_terms(draw, layout, here, case, b, u, 0, room, terms)
+                    rest_terms(draw, layout, here, case, b, u, every, room, terms)
                     log_p[b] = log_sum_of(terms)
                 else:
                     top, log_p[b] = points_of(draw, layout, here, case, guesses, b, u, found)
@@ -384,10 +385,10 @@ def unknown_densities(
                 tilt[b] = log_p[b]
                 if not known[u] and (guesses is None or b >= m):
                     case = case_of(targets, held, of_held, held, elsewhere, h, b)
-                    rest_terms(draw, layout, here, case, b, u, 0, room, terms)
+                    rest_terms(draw, layout, here, case, b, u, every, room, terms)
                     tilt[b] = log_sum_of(terms)
                     if b < m:
-                        rest_terms(draw, layout, here, case, b, u, 2, room, terms)
+                        rest_terms(draw, layout, here, case, b, u, given, room, terms)
                         log_q[b] = tilt[b] - log_sum_of(terms)
             log_h = log_tilted(log_p, tilt[m:], m)
             if guesses is None:

@@ -384,13 +384,14 @@ def sweeps(rng, data, layout, concentration, swaps, rows, state, n_sweeps):
     table, log_alpha = block(data.units, m), np.empty((W, logs.counts.shape[0]))
     for b in range(W):
         fill_base(M[b], alpha[m + b], families, logs.levels, P[m + b], T[m + b], log_alpha[b])
+    none, once = np.int64(0), np.int64(1)  # literals would be compiled anew
     for _ in range(n_sweeps):
         for l in range(m):
             (units, given), s = part_of(data, l), slice(l, l + 1)
             place_rows(units.data, rows, families, y)
             sample_draws(
                 rng, units, given, None, SweepLayout(families, 0, 0), concentration,
-                ChainPoint(alpha[s], log_left[l], pi[l], phi[l]), 1, swaps, out, 0, 1,
+                ChainPoint(alpha[s], log_left[l], pi[l], phi[l]), once, swaps, out, none, once,
             )  # fmt: skip
             fill_draw(M[0], phi[l], families, fixed, numbers, DrawRoom(nothing, S, P[l], T[l]))
             for k in range(K):
