@@ -245,7 +245,7 @@ def shows_members(problem: AuditProblem, asked: str, cure: str) -> str:
             f"every record synthesised: {cure}"
         )
     if problem.fit.weights is not None:
-        return f"{asked} is not offered for a fit with record weights; fit without"
+        return f"{asked} is not offered for a fit with record weights; fit without, or {cure}"
     if problem.intruder.knows_less and release.m > 1:
         return (
             f"knows_records with m = {release.m} data sets is not offered for {asked}; give "

@@ -143,8 +143,8 @@ def no_error(risk: AttributeRisk) -> str | None:
     refitted = risk.assumptions.get("evidence", "").startswith("refit")
     how = "from models refitted for each guess" if refitted else "in closed form"
     return (
-        f"The evidence was computed {how}: it has no Monte Carlo error and uses no weights. "
-        f"The assumptions are listed above."
+        f"The evidence was computed {how}: it has no Monte Carlo error and uses no "
+        f"importance weights. The assumptions are listed above."
     )
 
 

@@ -446,8 +446,9 @@ def _check_other_files(
 ) -> None:
     """No data set of one release is in another, but by chance, where both makers are known."""
     if one.encoded is None or other.encoded is None:  # of published tables
-        if one.encoded is other.encoded and one.release.maker == other.release.maker:
-            raise InputError(f"{what} is of the tables of {before}: it adds nothing; leave it out")
+        tables = [set(str(of.release.maker).split()) for of in (one, other)]
+        if one.encoded is other.encoded and tables[0] & tables[1]:
+            raise InputError(f"{what} is of a table of {before}: it adds nothing; leave it out")
         return
     if set(one.release.synthesized) != set(other.release.synthesized):
         return
@@ -480,7 +481,7 @@ def _digests(one: AttributeEvidence, files: Any, ordered: bool) -> Iterator[tupl
 
 def _value_hash(variable: Variable | Number, codes: npt.NDArray[Any]) -> Array:
     if isinstance(variable, Number):
-        return np.asarray(pd.util.hash_array(codes.astype(float)))
+        return np.asarray(pd.util.hash_array(codes.astype(np.float32).astype(float)))
     texts = [repr(float(v)) if isinstance(v, int | float) else str(v) for v in variable.levels]
     hashed = pd.util.hash_array(np.array([*texts, "missing"], dtype=object), categorize=False)
     return np.asarray(hashed[codes.astype(np.int64)])

@@ -13,8 +13,8 @@ from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.batches import chains_disagree, standard_error
 from bayes_risk._core.errors import InputError, UnreliableWeightsWarning
 from bayes_risk._core.logspace import log_sum
-from bayes_risk.evidence.evidence import Evidence, zeros
-from bayes_risk.evidence.leave_one_out import Ratio
+from bayes_risk.evidence.evidence import PART, Evidence, zeros
+from bayes_risk.evidence.leave_one_out import FEW, Ratio
 from bayes_risk.evidence.prior_weights import PriorWeights
 from bayes_risk.intruder.guesses import GuessSet
 
@@ -135,45 +135,69 @@ def weigh(
     log_p -= log_sum(log_p)
     log_truth = at_truth(log_p, truth)
     p_truth = np.exp(log_truth)
-    # d log(odds of truth) = - sum_g p_g dE_g / (1 - p_truth);  dp = p_truth (0 - sum_g p_g dE_g)
-    by_evidence: Array = zeros((*found.deviations.shape[:2], len(truth)), float)
-    if found.deviations.any():
-        by_evidence = np.einsum("fbgu,gu->fbu", found.deviations, np.exp(log_p))  # 0 at the truth
-    shift, change = _moved(found, by_evidence, log_p, prior, truth)
-    error = standard_error(shift, led=found.few_chains)
-    # of each data set: its own fit and 1/m of the base fit; to first order, as it is of the sum
-    m = len(found.log_evidence)
-    by_release = np.full((m, len(p_truth)), np.nan if by_evidence.any() else 0.0)
+    prior = prior._replace(moved=moved_prior(found, prior))
+    size = max(PART // max(found.deviations[..., :1].size, 1), FEW)  # all would be a join's peak
+    blocks = [slice(u, u + size) for u in range(0, len(truth), size)]
+    drawn = bool(found.deviations.any())
+    errors = ((block, _errors(found, prior, log_p, truth, block, drawn)) for block in blocks)
+    deviations, error, of_change, doubtful, by_release = filled(errors, len(truth))
     with np.errstate(divide="ignore", invalid="ignore"):
         log_odds = error / (1.0 - p_truth)
+    return PosteriorWeights(
+        log_p=log_p,
+        log_truth=log_truth,
+        deviations=deviations,
+        mcse=error * p_truth,
+        mcse_log_odds=np.where(p_truth > 0, log_odds, 0.0),  # ruled out: no error
+        mcse_log_bayes_factor=of_change,
+        left_out=_left_out(log_truth, log_rest),
+        disagreed=doubtful.astype(bool),
+        mcse_by_release=by_release,
+    )
+
+
+def _errors(
+    found: Evidence, prior: PriorWeights, log_p: Array, truth: Ints, block: slice, drawn: bool
+) -> list[Any]:
+    """Of some cases: deviations, errors of log p and of its change, disagreement, by release."""
+    of_fits, log_p, truth = found.deviations[..., block], log_p[:, block], truth[block]
+    log_truth, m = at_truth(log_p, truth), len(found.log_evidence)
+    # d log(odds of truth) = - sum_g p_g dE_g / (1 - p_truth);  dp = p_truth (0 - sum_g p_g dE_g)
+    by_evidence: Array = zeros((*of_fits.shape[:2], len(truth)), float)
+    if drawn:
+        by_evidence = np.einsum("fbgu,gu->fbu", of_fits, np.exp(log_p))  # 0 at the truth
+    moved, fit = prior.moved, prior.fit if isinstance(prior.fit, int) else prior.fit[block]
+    prior = prior._replace(
+        log_p=prior.log_p[:, block], moved=None if moved is None else moved[..., block], fit=fit
+    )
+    shift, change = _moved(by_evidence, log_p, prior, truth)
+    # of each data set: its own fit and 1/m of the base fit; to first order, as it is of the sum
+    by_release = np.full((m, len(truth)), np.nan if by_evidence.any() else 0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
         of_change = standard_error(change, led=found.few_chains)
         if len(by_evidence) == m + 1 and not found.joined:  # they have fits of their own
             base, *own = by_evidence / -np.expm1(log_truth)
             parts = [np.stack([moved, base / m]) for moved in own]
             errors = [standard_error(part, led=found.few_chains) for part in parts]
             by_release = _unless_settled(np.stack(errors), log_truth)
-    return PosteriorWeights(
-        log_p=log_p,
-        log_truth=log_truth,
-        deviations=shift * p_truth,
-        mcse=error * p_truth,
-        mcse_log_odds=np.where(p_truth > 0, log_odds, 0.0),  # ruled out: no error
-        mcse_log_bayes_factor=_unless_settled(of_change, log_truth),
-        left_out=_left_out(log_truth, log_rest),
-        disagreed=disagreed(found, shift),
-        mcse_by_release=by_release,
-    )
+    return [
+        shift * np.exp(log_truth),
+        standard_error(shift, led=found.few_chains),
+        _unless_settled(of_change, log_truth),
+        disagreed(found, shift),
+        by_release,
+    ]
 
 
 def _moved(
-    found: Evidence, by_evidence: Array, log_p: Array, prior: PriorWeights, truth: Ints
+    by_evidence: Array, log_p: Array, prior: PriorWeights, truth: Ints
 ) -> tuple[Array, Array]:
     """How batches move log p of the truth, - sum_g p_g dE_g, and its log Bayes factor, (F, B, U).
 
     The latter is ``d log odds = d log p / (1 - p)``, after the release less before it.
     """
     shift, log_truth = -by_evidence, at_truth(log_p, truth)
-    moved = moved_prior(found, prior)
+    moved = prior.moved
     with np.errstate(divide="ignore", invalid="ignore"):
         if moved is not None:
             own, at = at_truth(moved, truth), (prior.fit, slice(None), np.arange(len(truth)))

@@ -196,10 +196,9 @@ class Published(Shown):
             )
         rng = np.random.default_rng(random_seed)
         data, wanted = self._read(df, columns)
-        hashes = [pd.util.hash_pandas_object(t).to_numpy().tobytes() for t in self.table]
-        everybody, k = np.ones(len(data.codes), dtype=bool), len(hashes)
-        digest = blake2b(b"".join(hashes)).hexdigest()
-        release: Any = PublishedRelease(data, wanted, everybody, digest, k)
+        everybody, k = np.ones(len(data.codes), dtype=bool), len(self.table)
+        maker = " ".join(map(_digest, self.table))
+        release: Any = PublishedRelease(data, wanted, everybody, maker, k)
         rows, weighed = target_rows(targets, release, who, rng, "targets"), as_guesses(guesses, ())
         cases, case = cases_of(release, who, weighed, rows)
         if cases.guesses.finer is not None:
@@ -291,6 +290,15 @@ def _long(given: Any, what: str, law: Noise) -> pd.Series:
             f"{law.kind!r}; drop cells that were not published"
         )
     return counts
+
+
+def _digest(table: pd.Series) -> str:
+    """The same of a table in another order of cells or columns."""
+    if table.index.nlevels > 1:
+        names: Any = sorted(table.index.names, key=str)
+        table = table.reorder_levels(names)
+    cells = np.sort(pd.util.hash_pandas_object(table).to_numpy())
+    return blake2b(cells.tobytes(), digest_size=16).hexdigest()
 
 
 def _cells(table: pd.Series, data: Microdata, law: Noise, k: int) -> CountedCells:

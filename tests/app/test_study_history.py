@@ -28,6 +28,7 @@ def place(tmp_path_factory):
     folder, rng = tmp_path_factory.mktemp("history"), np.random.default_rng(4)
     table = pd.DataFrame({"id": np.arange(100, 100 + N), "area": rng.choice(["n", "s"], N)})
     table["job"] = np.where(rng.random(N) < 0.6, "clerk", rng.choice(["cook", "pilot"], N))
+    table["w"] = 1 + np.arange(N) % 7
     table.to_csv(folder / "data.csv", index=False)
     table.assign(job=table["job"].replace("cook", "pilot")).to_csv(
         folder / "other.csv", index=False
@@ -35,11 +36,11 @@ def place(tmp_path_factory):
     return folder
 
 
-def study(place, seed, earlier=None, *, prior=0.3, **more):
+def study(place, seed, earlier=None, *, prior=0.3, weights=None, **more):
     content = {
         "random_seed": seed,
-        "data": {"path": place / "data.csv", "index": "id"},
-        "model": {"kind": "Marginals", "level_prior": prior},
+        "data": {"path": place / "data.csv", "index": "id", "columns": ["area", "job", "w"]},
+        "model": {"kind": "Marginals", "level_prior": prior, "weights": weights},
         "release": {"m": 2, "columns": ["job"]},
         "attribute": {},
         "output": {"confidential": True},
@@ -55,7 +56,7 @@ def earlier(place):
     for year in (2023, 2024):
         folder = place / str(year)
         folder.mkdir()
-        write_run(folder, run_study(study(place, year)))
+        write_run(folder, run_study(study(place, year, weights=None if year == 2023 else "w")))
         paths.append(folder / "risk.nc")
     return paths
 
@@ -92,7 +93,10 @@ def test_the_verdict_is_over_all(place, result, earlier):
     limits = study(place, 1).thresholds.made()
     whole, alone = (judge(br.join(e), None, limits) for e in (each, each[2:]))
     assert result.verdict.outcome == whole.outcome
-    assert result.verdict.reasons == whole.reasons != alone.reasons
+    of = [[one.of_allowed for one in verdict.reasons] for verdict in (result.verdict, whole, alone)]
+    assert of[0] == of[1] != of[2]
+    assert "The releases are this one and the 2 before it." in result.verdict.reasons[0].sentence
+    assert result.verdict.reasons[0].figures[0].endswith("of the true values, all releases")
 
 
 def test_screen_report_and_file(result, tmp_path):
@@ -108,7 +112,11 @@ def test_screen_report_and_file(result, tmp_path):
         table.loc[LABELS[:3]].to_list(), abs=6e-4
     )
     page = render_study(result)
-    for words in ("What this release adds", "Before this release", "given the 2 released before"):
+    for words in (
+        *("What this release adds", "Before this release", "given the 2 released before"),
+        "release 2: each column by itself, from its frequencies; parameters from a pseudo-",
+        "posterior with survey weights from 0.25",
+    ):
         assert words in page
     write_run(tmp_path, result)
     written = pd.read_csv(tmp_path / "history.csv", index_col=0)
@@ -234,6 +242,7 @@ def test_values_that_change_over_waves(place, earlier, tmp_path):
          r"\[history\] needs \[attribute\], to whose evidence it adds"),
         ({"sweep": {"priors": ["uniform", "marginal"]}}, r"\[history\] does not go with \[sweep\]"),
         ({"compare": {"a": {"release": {"m": 1}}}}, r"\[history\] does not go with \[compare\]"),
+        ({"attribute": {"intruder": {"in_file": 0.5}}}, r"in_file does not go with \[history"),
         ({"history": {"evidence": []}}, "evidence"),
         ({"history": {}}, "evidence"),
     ],

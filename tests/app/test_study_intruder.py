@@ -192,9 +192,10 @@ def test_columns_that_are_no_weights(tmp_path, weights, sections, words):
         ({"attribute": {"intruder": {"in_file": {"weight": "w"}}}}, "weight"),
         ({"attribute": {"intruder": {"in_file": 2.0}}}, "above 0, at most 1"),
         (OF_MODEL | {"reweight": {"until": 0.3}}, r"does not go with \[model\] weights"),
+        (OF_MODEL | IN_FILE, r"in_file does not go with \[model\] weights"),
         ({"attribute": {}, "model": {"kind": "Forest", "order": ["a"], "weights": "w"}}, "weights"),
     ],
-    ids=["absent", "absent of a model", "key", "number", "reweight", "another model"],
+    ids=["absent", "absent of a model", "key", "number", "reweight", "both", "another model"],
 )
 def test_weights_that_no_study_takes(tmp_path, sections, words):
     with pytest.raises(br.InputError, match=words):

@@ -13,9 +13,11 @@ from scipy.stats import chi2
 
 import bayes_risk as br
 from bayes_risk._core.batches import variance_by_fit
+from bayes_risk.data.variables import Number
 from bayes_risk.evidence.evidence import in_batches
 from bayes_risk.evidence.modes import Modes
 from bayes_risk.models import DPMPM, Marginals
+from bayes_risk.risk.aligned import _value_hash
 from bayes_risk.risk.join import joined_evidence
 from tests.oracles.label_sums import exact_log_evidence
 
@@ -385,6 +387,12 @@ def test_the_same_files_twice(pair):
         br.join([other, pair[0]])
     with pytest.raises(br.InputError, match="adds nothing"):
         br.join([pair[0], pair[0]])
+    numbers = np.random.default_rng(1).normal(size=9)  # in a file of four bytes a number
+    two = (
+        _value_hash(Number("y", False, np.dtype(float)), x)
+        for x in (numbers, numbers.astype(np.float32))
+    )
+    np.testing.assert_array_equal(*two)
 
 
 def test_another_table(pair):
@@ -491,8 +499,11 @@ def test_a_file_and_published_tables_by_enumeration():
         p = np.exp(np.array(log_p) - max(log_p))
         right = (p / p.sum())["xyz".index(job)]
         assert risk.records["probability"].iloc[row] == pytest.approx(right, rel=1e-9)
-    with pytest.raises(br.InputError, match="evidence 3 is of the tables of evidence 2"):
-        br.join([*each, each[1]])
+    turned = noisy.reorder_levels([1, 0]).iloc[::-1]  # the same cells, with those of another table
+    more = br.Published([df["job"].value_counts(), turned], noise="geometric", scale=1.0)
+    for again in (each[1], more.evidence(df, columns=["job"])):
+        with pytest.raises(br.InputError, match="evidence 3 is of a table of evidence 2"):
+            br.join([*each, again])
 
 
 def test_an_intruder_who_is_not_certain_that_the_target_is_in_the_file():

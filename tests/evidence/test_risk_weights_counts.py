@@ -11,6 +11,7 @@ from scipy import integrate, stats
 from scipy.special import gammaln, logsumexp
 
 import bayes_risk as br
+from bayes_risk.data.record_weights import SurveyWeights
 from bayes_risk.models.mixture.families import cumulated_masses, log_number_density, log_tables
 from bayes_risk.models.mixture.masses import count_constants, stirling_error
 from bayes_risk.models.mixture.pymc_mixture import pymc_of_mixture
@@ -20,7 +21,7 @@ from tests.oracles.label_sums import log_label_prior
 
 Y = np.array([[0, 3], [4, 1], [9, 2]])
 E = np.array([1.0, 2.0, 0.5])
-ALPHA = np.array([0.5, 1.0, 0.125])
+ALPHA = np.array([0.75, 2.125, 0.125])  # survey weights of mean 1
 Z = (np.array([[1, 2], [3, 2], [0, 1]]), np.array([[7, 1], [2, 2], [5, 5]]))
 CONCENTRATION, RATES = (0.5, 0.5), (1.5, 0.5)
 GUESSES = {"a": br.Grid(values=[0, 4, 9]), "b": br.Grid(values=[1, 2, 3])}
@@ -34,6 +35,7 @@ def fitted(K, weights, draws=600, **options):
     how = {"concentration_prior": CONCENTRATION, "rate_prior": RATES, "exposure": "e"}
     settings = {"draws": draws, "tune": 200, "chains": 4, "thin": 5, "random_seed": 5} | options
     model = br.models.PoissonMixture(n_classes=K, **how)
+    weights = None if weights is None else SurveyWeights(weights)
     if K == 1:
         return model.fit(table(Y), weights=weights, **settings)
     with pytest.warns(br.TruncationWarning):
@@ -109,7 +111,9 @@ def constants_of(x, w):
     return out[0]
 
 
-@pytest.mark.parametrize(("x", "w"), [(0.0, 0.3), (1.0, 0.02), (7.0, 0.5), (40.0, 0.9)])
+@pytest.mark.parametrize(
+    ("x", "w"), [(0.0, 0.3), (1.0, 0.02), (7.0, 0.5), (40.0, 0.9), (0.0, 2.5), (9.0, 7.0)]
+)
 def test_powers_of_poissons_by_quadrature(x, w):
     e, A, B = 1.5, 2.5, 0.75
     constants = constants_of(x, w)
@@ -126,7 +130,7 @@ def test_powers_of_poissons_by_quadrature(x, w):
 
 
 @pytest.mark.parametrize("x", [1.0, 14.0, 1e4, 1e9, 1e15])
-@pytest.mark.parametrize("w", [2.0**-30, 0.02, 0.5, 0.98])
+@pytest.mark.parametrize("w", [2.0**-30, 0.02, 0.5, 0.98, 1.5, 40.0])
 def test_constants_of_powers_at_sixty_digits(x, w):
     v, u = Decimal(x), Decimal(w)
     exact = log_gamma(u * v + 1) - u * log_gamma(v + 1) - u * v * u.ln()
@@ -188,7 +192,7 @@ def test_a_record_of_tiny_weight_leaves_no_trace(K):
     risk = audit(fit)
     worth = np.abs(risk.log_evidence.sum(axis=0)).max(axis=0)[risk.case]
     assert worth[2] < 1e-4 < 0.1 < worth[:2].min()
-    assert "record weights from" in risk.assumptions["synthesis"]
+    assert "weights from" in risk.assumptions["synthesis"]
 
 
 @pytest.mark.check
@@ -233,7 +237,7 @@ BAD = {
 def test_models_without_weights_say_so(case):
     model, df, message = BAD[case]
     with pytest.raises(br.InputError, match=message):
-        model.fit(df, weights=ALPHA)
+        model.fit(df, weights=SurveyWeights(ALPHA))
 
 
 def test_what_is_not_offered_with_weights_is_refused():

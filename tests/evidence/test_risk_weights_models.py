@@ -12,6 +12,7 @@ from scipy.special import gammaln
 
 import bayes_risk as br
 from bayes_risk.data.microdata import Microdata
+from bayes_risk.data.record_weights import SurveyWeights
 from bayes_risk.models.pymc.fit import Condition, pseudo_posterior
 from bayes_risk.models.trees.cart import draw_donors
 from bayes_risk.models.trees.cart_evidence import LeafCounts
@@ -29,7 +30,7 @@ pytestmark = pytest.mark.check
 PRIOR_SD, SD, N = 3.0, 1.5, 12
 RNG = np.random.default_rng(11)
 NUMBERS = pd.DataFrame({"y": RNG.normal(1, SD, N)})
-ALPHA = np.where(np.arange(N) == 5, 2.0**-20, RNG.integers(1, 9, N) / 8)
+ALPHA = np.where(np.arange(N) == 5, 2.0**-20, RNG.integers(1, 17, N) / 8)  # some above 1
 GRID = br.Grid(additive=3, n=5)
 
 
@@ -43,7 +44,7 @@ def build_mean(table):
 @pytest.fixture(scope="module")
 def mean():
     fit = br.models.PyMCModel(build_mean, columns=["y"]).fit(
-        NUMBERS, weights=ALPHA, draws=500, tune=200, chains=4, random_seed=12
+        NUMBERS, weights=SurveyWeights(ALPHA), draws=500, tune=200, chains=4, random_seed=12
     )
     return fit, fit.synthesize(2, random_seed=13)
 
@@ -105,7 +106,7 @@ def test_own_model_s_draws_are_of_the_pseudo_posterior(mean):
     ess = fit.diagnostics["min_ess"]
     assert abs(z.mean()) < 4 / np.sqrt(ess)
     assert abs(z.var() - 1) < 4 * np.sqrt(2 / ess)
-    assert "record weights from" in fit.mechanism(encoded(fit, fit.synthesize(1, random_seed=1)))
+    assert "survey weights from" in fit.mechanism(encoded(fit, fit.synthesize(1, random_seed=1)))
 
 
 def build_share(table):
@@ -118,12 +119,12 @@ def build_share(table):
 def test_beta_bernoulli_with_powers():
     """E[p^w] / E[(1-p)^w], p ~ Beta, after the release over the same before."""
     y, z = np.array([0, 1, 1, 0, 1, 0]), np.array([1, 1, 0, 1, 1, 1])
-    alpha = np.array([1.0, 0.5, 0.25, 0.75, 0.125, 0.875])
+    alpha = np.array([2.0, 0.5, 0.25, 1.75, 0.125, 1.375])
     table, released = (
         pd.DataFrame({"y": pd.Categorical.from_codes(c, ["n", "y"])}) for c in (y, z)
     )
     fit = br.models.PyMCModel(build_share, columns=["y"]).fit(
-        table, weights=pd.Series(alpha), draws=500, tune=150, chains=4, random_seed=1
+        table, weights=SurveyWeights(alpha), draws=500, tune=150, chains=4, random_seed=1
     )
     np.testing.assert_array_equal(fit.weights, alpha)
     release = br.Release(datasets=[released], synthesized=["y"])
@@ -156,7 +157,7 @@ def test_the_potential_takes_back_what_is_too_much():
     table = two_columns()
     engine = engine_of(build_two, ["x", "k"], table)
     y, n = engine.builder.microdata.codes, len(table)
-    power = np.round(np.random.default_rng(3).uniform(0.1, 1, n), 2)
+    power = np.round(np.random.default_rng(3).uniform(0.1, 3, n), 2)
     nothing = Condition(y=y, z=(), replaced=np.zeros(n, dtype=bool), columns=())
     weighted = pseudo_posterior(engine, dataclasses.replace(nothing, power=power))
     plain = pseudo_posterior(engine, nothing)
@@ -197,7 +198,7 @@ def build_mixed(table):
 def test_a_discrete_parameter_under_weights():
     """A global one of two values: its share of draws against Bayes' rule with powers."""
     fit = br.models.PyMCModel(build_mixed, columns=["y"]).fit(
-        NUMBERS, weights=ALPHA / 4, draws=2000, tune=100, chains=2, random_seed=2
+        NUMBERS, weights=SurveyWeights(ALPHA / 4), draws=2000, tune=100, chains=2, random_seed=2
     )
     y, alpha = NUMBERS["y"].to_numpy(), ALPHA / 4
     log_p = [alpha @ stats.norm.logpdf(y, centre, SD) for centre in (0.0, 2.0)]
@@ -238,7 +239,7 @@ def build_row_effects(table):
 def test_a_parameter_for_every_record_is_refused():
     model = br.models.PyMCModel(build_row_effects, columns=["y"])
     with pytest.raises(br.ModelError, match="'effect' has a value for every row"):
-        model.fit(NUMBERS, weights=ALPHA, draws=10, chains=2)
+        model.fit(NUMBERS, weights=SurveyWeights(ALPHA), draws=10, chains=2)
 
 
 # --- trees ---------------------------------------------------------------------------------------
@@ -253,7 +254,8 @@ def people(n=24, seed=1):
 
 
 def powers(n=24, seed=5):
-    return np.random.default_rng(seed).integers(1, 17, n) / 16
+    """Some above 1, as survey weights are."""
+    return np.random.default_rng(seed).integers(1, 33, n) / 16
 
 
 def urn(mass, shown, kind):
@@ -287,11 +289,11 @@ def by_urns(fit, release, i, guess):
 @pytest.mark.parametrize(("bootstrap", "seed"), [("bayesian", 0), ("none", 2)])
 def test_weighted_leaves_are_urns(bootstrap, seed):
     model = br.models.CART(["a", "num", "b"], min_leaf=3, bootstrap=bootstrap)
-    fit = model.fit(people(), weights=powers(), random_seed=seed)
+    fit = model.fit(people(), weights=SurveyWeights(powers()), random_seed=seed)
     release = fit.synthesize(m=2, random_seed=seed)
     risk = br.attribute_risk(fit, release, guesses=GUESSES)
     assert risk.assumptions["evidence"].startswith("exact")
-    assert "record weights from" in risk.assumptions["synthesis"]
+    assert "survey weights from" in risk.assumptions["synthesis"]
     seen = [0, 0]
     for i in range(0, 24, 5):
         u = risk.case[i]
@@ -311,7 +313,7 @@ def test_weighted_leaves_are_urns(bootstrap, seed):
 def test_draws_from_weighted_leaves_have_the_density_of_the_evidence(kind):
     """All values that two rows can show, in a leaf of four records: frequencies against log p."""
     data = Microdata.from_frame(pd.DataFrame({"x": list("ffmm"), "b": list("pqqr")}))
-    alpha, times, rng = np.array([0.25, 1.0, 0.125, 0.0625]), 8000, np.random.default_rng(4)
+    alpha, times, rng = np.array([0.25, 3.0, 0.125, 0.0625]), 8000, np.random.default_rng(4)
     tree = grow(data, 1, np.array([0]), min_leaf=4, seed=0, weights=alpha)
     rows, b = np.zeros(2, dtype=np.int64), data.codes[:, 1].astype(np.int64)
     drawn = np.stack([b[draw_donors(tree, rows, kind, rng, alpha)] for _ in range(times)])
@@ -345,7 +347,7 @@ def test_tiny_weights_do_not_underflow():
 
 
 def test_weighted_trees_split_as_if_records_came_more_often():
-    """Weights k / 4 against k copies of each record: the same splits and orders of levels."""
+    """Weights k / 2 against k copies of each record: the same splits and orders of levels."""
     rng = np.random.default_rng(2)
     df, copies = people(60, seed=7), rng.integers(1, 5, 60)
     for numbers, outcome in ([], "b"), (["num"], "num"):
@@ -355,7 +357,7 @@ def test_weighted_trees_split_as_if_records_came_more_often():
         )
         column = one.columns.index(outcome)
         others = np.array([j for j in range(4) if j != column])
-        a = grow(one, column, others, min_leaf=1, seed=0, weights=copies / 4)
+        a = grow(one, column, others, min_leaf=1, seed=0, weights=copies / 2)
         b = grow(many, column, others, min_leaf=1, seed=0)
         plain = grow(one, column, others, min_leaf=1, seed=0)
         np.testing.assert_array_equal(a.feature, b.feature)
@@ -383,7 +385,7 @@ def test_a_record_of_tiny_weight_changes_no_leaf(bootstrap):
     df = pd.DataFrame({"x": [*"fm"] * (n // 2), "b": ["own", *np.tile(list("pqr"), n)[: n - 1]]})
     alpha = np.where(np.arange(n) == 0, tiny, powers(n))
     fit = br.models.CART(["b"], min_leaf=n, bootstrap=bootstrap).fit(
-        df, weights=alpha, random_seed=1
+        df, weights=SurveyWeights(alpha), random_seed=1
     )
     release = fit.synthesize(m=3, random_seed=2)
     assert not any((Z["b"] == "own").any() for Z in release.datasets)
@@ -396,7 +398,7 @@ def test_refit_counts_the_weights_too():
     """Trees grown anew on each guess, with the weights; p of the release by urns."""
     df, alpha = people(), powers()
     model = br.models.CART(["a", "b"], min_leaf=4)
-    fit = model.fit(df, weights=alpha, random_seed=1)
+    fit = model.fit(df, weights=SurveyWeights(alpha), random_seed=1)
     release = fit.synthesize(m=1, random_seed=2)
     risk = br.attribute_risk(
         fit, release, guesses=br.Neighbourhood(1), targets=[3, 8], evidence="refit"
@@ -432,7 +434,7 @@ def test_probabilities_from_weighted_trees_are_frequencies(bootstrap):
         }
     )
     model = br.models.CART(["a", "b"], min_leaf=4, bootstrap=bootstrap)
-    fit = model.fit(df, weights=powers(30), random_seed=1)
+    fit = model.fit(df, weights=SurveyWeights(powers(30)), random_seed=1)
     assert (fit.weights[4] < 1) and fit.weights.min() < 0.2
     hits, probabilities = [], []
     for seed in range(TABLES):
@@ -446,10 +448,10 @@ def test_probabilities_from_weighted_trees_are_frequencies(bootstrap):
 
 def test_what_trees_do_not_offer_with_weights_is_refused():
     with pytest.raises(br.InputError, match="leave smoothing or the weights out"):
-        br.models.CART(["num"], smoothing="kde").fit(people(), weights=powers())
+        br.models.CART(["num"], smoothing="kde").fit(people(), weights=SurveyWeights(powers()))
     with pytest.raises(br.InputError, match="one weight a record"):
         br.models.CART(["num"]).fit(people(), weights=[0.5, 1.0])
-    fit = br.models.CART(["b"]).fit(people(), weights=powers(), random_seed=1)
+    fit = br.models.CART(["b"]).fit(people(), weights=SurveyWeights(powers()), random_seed=1)
     with pytest.raises(br.InputError, match="record weights"):
         br.attribute_risk(
             fit, fit.synthesize(m=1, random_seed=1), intruder=br.Intruder(knows_records="none")

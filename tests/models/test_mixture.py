@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 import bayes_risk as br
+from bayes_risk.data.record_weights import SurveyWeights
 from bayes_risk.models.mixture.families import fill_log_masses
 from bayes_risk.models.mixture.kernel_arguments import FamilyLayout
 from bayes_risk.models.mixture.state import Rows
@@ -24,7 +25,7 @@ PRIOR = (0.0, 0.5, 2.0, 1.0)
 COLUMNS = [("category", 2, 0.8), ("count", 1.0, 0.5, None), ("normal", *PRIOR)]
 Y = [(0, 1, -0.3), (1, 4, 1.2), (1, 0, 0.4)]
 Z = [(1, 2, 0.1), (0, 0, 0.9), (1, 3, -0.6)]
-WEIGHTS = np.array([1.0, 0.5, 0.25])
+WEIGHTS = np.array([1.75, 0.25, 1.0])  # survey weights of mean 1
 GUESSES = {
     "c": br.Levels(),
     "x": br.Grid(values=[0, 1, 2, 4], truth="add"),
@@ -60,7 +61,7 @@ def fitted(declared, rows=Y, **options):
 
 @pytest.fixture(scope="module")
 def weighted():
-    return fitted(model(), weights=WEIGHTS)
+    return fitted(model(), weights=SurveyWeights(WEIGHTS))
 
 
 def compared(fit, columns, K, *, guesses=GUESSES, own=False, weights=None):
@@ -106,7 +107,7 @@ def test_one_class_is_exact(own):
 
 
 def test_one_class_with_weights_is_exact():
-    fit = fitted(model(1), draws=10, weights=WEIGHTS)
+    fit = fitted(model(1), draws=10, weights=SurveyWeights(WEIGHTS))
     found, exact, _ = compared(fit, COLUMNS, 1, weights=WEIGHTS)
     np.testing.assert_allclose(found, exact, atol=1e-6)
 

@@ -295,6 +295,9 @@ def check_agreement(study: Study) -> None:
         (("membership", "held_out"), held, others, "others: both are people outside the data"),
         (("membership", "held_out"), held, files,
          "[release] files: it makes a release of its own, without the records held out"),
+        *((("attribute.intruder", "in_file"), study._in_file not in (None, 1), other, what)
+          for other, what in ((study.history, "[history]: it is the same for all releases"),
+                              (getattr(study.model, "weights", None), "[model] weights"))),
         (("compare",), compare, weigh, "[reweight]"),
         *((("history",), study.history, other, f"[{name}], whose audits are of one release")
           for name, other in (("sweep", sweep), ("compare", compare), ("reweight", weigh))),

@@ -214,6 +214,9 @@ def _judged(
     if most > 0:
         ends = " to ".join(number(float(p[place])) for p in (gain.prior, gain.probability))
         said += f" The largest rise is from {ends} (record {risk.index[place]})."
+    if risk.history is not None:  # the release is judged with those before it
+        what += ", all releases"
+        said += f" The releases are this one and the {risk.history.releases} before it."
     limit = f"+{limits.attribute_gain:g}"
     before, after = (number(float(p[place])) for p in (gain.prior, gain.probability))
     if spread := float(np.nan_to_num(gain.spread[place])):
