@@ -481,7 +481,8 @@ def _digests(one: AttributeEvidence, files: Any, ordered: bool) -> Iterator[tupl
 
 def _value_hash(variable: Variable | Number, codes: npt.NDArray[Any]) -> Array:
     if isinstance(variable, Number):
-        return np.asarray(pd.util.hash_array(codes.astype(np.float32).astype(float)))
+        with np.errstate(over="ignore"):  # as a file in single precision holds them
+            return np.asarray(pd.util.hash_array(codes.astype(np.float32).astype(float)))
     texts = [repr(float(v)) if isinstance(v, int | float) else str(v) for v in variable.levels]
     hashed = pd.util.hash_array(np.array([*texts, "missing"], dtype=object), categorize=False)
     return np.asarray(hashed[codes.astype(np.int64)])

@@ -84,7 +84,7 @@ def by_string(module: str, node: ast.AST) -> Iterator[str]:
     """What ``import_module("a.b")`` or ``__import__`` imports; `COMPUTED`: a name made up later."""
     by_name = ("import_module", "__import__")
     called = getattr(node, "func", None)
-    if getattr(called, "attr", getattr(called, "id", "")) in by_name:
+    if getattr(called, "attr", getattr(called, "id", "")) in by_name and isinstance(node, ast.Call):
         first = node.args[0]
         name = str(first.value) if isinstance(first, ast.Constant) else COMPUTED
         level = len(name) - len(name.lstrip("."))  # dots in front, as of relative imports

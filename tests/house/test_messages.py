@@ -116,7 +116,7 @@ def messages() -> dict[Said, list[int]]:
 
 def called(node: ast.Call) -> str:
     """The last name of what is called."""
-    return getattr(node.func, "attr", None) or getattr(node.func, "id", "")
+    return str(getattr(node.func, "attr", None) or getattr(node.func, "id", ""))
 
 
 def shown_in(node: ast.AST) -> Iterator[ast.expr]:
