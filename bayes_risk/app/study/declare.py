@@ -237,7 +237,7 @@ def _read(data: DataSection) -> tuple[pd.DataFrame, str, Grouped | None]:
     for name, coarser in data.coarsen.items():
         known_columns("coarsen", [name], list(df.columns))
         df = df.assign(**{name: coarsened(df[name], **coarser.model_dump())})
-    if data.household in df:  # no model uses it
+    if data.household in df:  # kept beside it
         df = df.drop(columns=data.household)
     return declare_levels(df, declared(data.levels), "the data"), sha256, grouped
 
