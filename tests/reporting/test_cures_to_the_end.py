@@ -27,7 +27,7 @@ ELSEWHERE = {  # followed in test_cures.py, and on evidence that is simulated in
 # modes, divergences and overconfidence that no small example has; sweeps, what decides nothing
 NOT_FOLLOWED = {
     *("chains from the release", "priors", "rough", "population", "predictors", "more runs"),
-    "households",  # stated of a file whose study names none: test_study_households.py
+    *("households", "matching of households"),  # test_study_households.py
 }
 ONE = Thresholds(share_not_audited=1)
 

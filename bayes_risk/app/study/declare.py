@@ -243,7 +243,7 @@ def _read(data: DataSection) -> tuple[pd.DataFrame, str, Grouped | None]:
 
 
 def read_weights(
-    study: Study, df: pd.DataFrame, grouped: Grouped | None
+    study: Study, df: pd.DataFrame, grouped: Grouped | None = None
 ) -> tuple[Study, pd.DataFrame]:
     """The study with weights and households of records, and the table without their columns."""
     named = study.weights_named()
