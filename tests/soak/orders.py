@@ -32,7 +32,8 @@ def check_order(study: Study, rtol: float) -> str:
     before = asked(study, "risk", lambda: br.attribute_risk(fit, release, **how))
     if before is None:
         return "refused"
-    if (before.mcse > rtol).any():  # unknown records imputed, smoothed leaves simulated
+    errors = before.mcse, before.mcse_log_evidence  # a probability near one has hardly any
+    if any((error > rtol).any() for error in errors):  # records imputed, smoothed leaves simulated
         return "sampled"
     if (before.records["left_out"] > 0).any():  # the order decides between equal guesses at the end
         return "searched"
