@@ -115,7 +115,11 @@ def identification(n: int) -> Steps:
     yield "five keys", lambda: br.identification_risk(original, releases, **KEYS).summary()
     for cells, made in ((500, ["income"]), (1, ["income"]), (20, ["income", "spent"])):
         df, files = amounts(min(n, 100_000), cells)
-        near = {"known": ["cell"], "synthesized": made, "radius": dict.fromkeys(made, 0.1)}
+        near: dict[str, Any] = {
+            "known": ["cell"],
+            "synthesized": made,
+            "radius": dict.fromkeys(made, 0.1),
+        }
         yield (
             f"{len(made)} radii, {cells} cells, n <= 100,000",
             partial(br.identification_risk, df, files, **near),
@@ -125,7 +129,7 @@ def identification(n: int) -> Steps:
     counts = people.groupby(["age", "children"])["age"].transform("size").to_numpy(float)
     moved = [file.assign(children=file["children"].sample(frac=1, random_state=l).to_numpy())
              for l in range(M)]  # fmt: skip
-    whom = {"known": ["age"], "synthesized": ["children"], "targets": people}
+    whom: dict[str, Any] = {"known": ["age"], "synthesized": ["children"], "targets": people}
     for words, F in (("whole", counts), ("estimated", counts * 1.01)):
         yield (
             f"a population, {words} counts",
@@ -184,7 +188,7 @@ def report(n: int) -> Steps:
 
     rng, df, files = np.random.default_rng(3), drawn(n, 0), [drawn(n, 1 + l) for l in range(3)]
     doubts = {"mcse": rng.gamma(2, 0.002, n), "reliable": rng.random(n) > 0.01}
-    made = {"synthesized": ["v4", "v5", "v6"], "corresponds": True}
+    made: dict[str, Any] = {"synthesized": ["v4", "v5", "v6"], "corresponds": True}
     parts = [
         attribute(rng.beta(1, 4, n), khat=0.0, **doubts),
         br.identification_risk(df, files, known=[], **made),
@@ -236,7 +240,11 @@ def regression(n: int) -> Steps:
         fit = model.fit(df, draws=25, random_seed=2)
         release = fit.synthesize(1, random_seed=3)
         for way in ("importance", "exact"):
-            how = {"guesses": br.Grid(percent=10, n=11), "evidence": way, "random_seed": 4}
+            how: dict[str, Any] = {
+                "guesses": br.Grid(percent=10, n=11),
+                "evidence": way,
+                "random_seed": 4,
+            }
             yield (
                 f"{len(names)} variables, {way}",
                 partial(br.attribute_risk, fit, release, **how),
@@ -251,7 +259,12 @@ def membership(n: int) -> Steps:
     fit = br.models.DPMPM(n_classes=40).fit(members, draws=250, tune=500, random_seed=2)
     for m, classes in ((1, "new"), (5, "new"), (1, "own")):
         release = fit.synthesize(m=m, classes=classes, random_seed=3)
-        how = {"others": others, "comparisons": 50, "alternatives": 50, "random_seed": 4}
+        how: dict[str, Any] = {
+            "others": others,
+            "comparisons": 50,
+            "alternatives": 50,
+            "random_seed": 4,
+        }
         yield f"m = {m}, {classes}", partial(br.membership, fit, release, **how)
 
 
@@ -260,7 +273,7 @@ def priors(n: int) -> Steps:
     """Ten for hardly more than one: evidence is gathered once. The ACS file."""
     table = pd.read_csv(DATA / "nist_acs_national2019_cat14.csv.gz")[:n]
     fit = br.models.DPMPM(30).fit(table, draws=500, chains=2, random_seed=1, n_jobs=2)
-    how = {"random_seed": 3, "refit_budget": 0, "n_jobs": 2}
+    how: dict[str, Any] = {"random_seed": 3, "refit_budget": 0, "n_jobs": 2}
     release = fit.synthesize(M, random_seed=2)
     kept = yield "evidence", partial(br.attribute_evidence, fit, release, **how)
     named = {p: p for p in ("uniform", "marginal", "predictive", "release", "release-joint")}
@@ -278,7 +291,11 @@ def weaker(n: int) -> Steps:
     for m in (1, M):
         release = fit.synthesize(m, random_seed=2)
         for knows in ("all-but-target", 0.5):
-            how = {"intruder": br.Intruder(knows_records=knows), "random_seed": 3, "n_jobs": 2}
+            how: dict[str, Any] = {
+                "intruder": br.Intruder(knows_records=knows),
+                "random_seed": 3,
+                "n_jobs": 2,
+            }
             yield f"m = {m}, {knows}", partial(br.attribute_risk, fit, release, **how)
 
 
@@ -287,11 +304,22 @@ def full_table(n: int) -> Steps:
     """Two changes for all records: 180 s and 3 GiB; 100 targets: 600 s and 4 GiB. The ACS file."""
     table = pd.read_csv(DATA / "nist_acs_national2019_cat14.csv.gz")
     levels = {c: sorted(table[c].unique()) for c in table}
-    how = {"draws": 500, "chains": 2, "levels": levels, "random_seed": 1, "n_jobs": 2}
+    how: dict[str, Any] = {
+        "draws": 500,
+        "chains": 2,
+        "levels": levels,
+        "random_seed": 1,
+        "n_jobs": 2,
+    }
     fit = br.models.DPMPM(30).fit(table[:n], **how)
     release = fit.synthesize(M, random_seed=2)
-    some = {"targets": min(n, 100), "random_seed": 5, "n_jobs": 2}
-    two = {"guesses": br.Neighbourhood(2), "random_seed": 3, "refit_budget": 0, "n_jobs": 2}
+    some: dict[str, Any] = {"targets": min(n, 100), "random_seed": 5, "n_jobs": 2}
+    two: dict[str, Any] = {
+        "guesses": br.Neighbourhood(2),
+        "random_seed": 3,
+        "refit_budget": 0,
+        "n_jobs": 2,
+    }
     yield "two changes", partial(br.attribute_risk, fit, release, **two)
     yield "full table", partial(br.full_table_risk, fit, release, **some)
     yield "likeliest", partial(br.likeliest, fit, release, k=100, **some | {"targets": 10})
