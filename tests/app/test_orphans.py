@@ -60,12 +60,13 @@ STUDIES = {
 }
 
 
-def group(leader):
-    """Processes of a group that still run."""
+def group(leader, least=0):
+    """Processes of a group that still run and hold so many bytes."""
     found = []
     for process in psutil.process_iter():
         try:
-            if os.getpgid(process.pid) == leader and process.status() != psutil.STATUS_ZOMBIE:
+            runs = process.status() != psutil.STATUS_ZOMBIE
+            if os.getpgid(process.pid) == leader and runs and process.memory_info().rss >= least:
                 found.append(process)
         except (psutil.NoSuchProcess, ProcessLookupError, PermissionError):
             continue
@@ -102,7 +103,7 @@ def test_no_worker_is_left_when_the_run_is_killed(tmp_path, study):
 
     def workers():
         """All but the run itself that hold as much memory as Python with NumPy does."""
-        return [p for p in group(run.pid) if p.pid != run.pid and p.memory_info().rss > 60 * 2**20]
+        return [process for process in group(run.pid, 60 * 2**20) if process.pid != run.pid]
 
     try:
         begun = polled(lambda: len(workers()) >= 2 or run.poll() is not None)
