@@ -368,7 +368,7 @@ def _is_multiple(known: Array, shown: Array, *, moved: bool) -> bool:
     known, shown = (np.sort(v[np.isfinite(v)]) for v in (known, shown))
     if min(len(known), len(shown)) < ENOUGH:
         return False
-    own_step, step = _step(known), _step(shown)
+    own_step, step = last_decimal(known), last_decimal(shown)
     for middle in (False, True):
         y, z = (v - middle * v[len(v) // 2] for v in (known, shown))
         far = [v[np.argsort(-np.abs(v))[:EXTREMES]] for v in (y, z)]
@@ -397,6 +397,6 @@ def _is_multiple(known: Array, shown: Array, *, moved: bool) -> bool:
     return False
 
 
-def _step(values: Array) -> float:
+def last_decimal(values: Array) -> float:
     """The last decimal that numbers have; 0: they have all."""
     return next((10.0**-g.n for g in grids_of(values) if g.kind == "decimals"), 0.0)

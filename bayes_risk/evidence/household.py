@@ -240,7 +240,7 @@ class UnknownHouseholds:
         index = np.zeros((1, 0), np.int64)
         for j in range(len(record)):
             more = np.flatnonzero(counted[:, j])
-            self._room(len(index) * len(more) / 10, record[0])
+            self._room(len(index) * len(more) / 10, record[0])  # before the rules exclude some
             index = np.column_stack([np.repeat(index, len(more), 0), np.tile(more, len(index))])
             codes = rows[index, np.arange(j + 1)]
             index = index[~self.model.excluded(members, codes)]

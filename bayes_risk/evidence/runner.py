@@ -437,10 +437,8 @@ class EvidenceRunner:
         n, of = len(chains[0].posteriors), households.number[cases.record]  # ascending
 
         def evidence(number: int) -> Evidence:
-            one, some = (
-                households.of(number, cases.columns),
-                cases.only(np.flatnonzero(of == number)),
-            )
+            one = households.of(number, cases.columns)
+            some = cases.only(np.flatnonzero(of == number))
             terms = households.model.terms
             each = (
                 pooled([one.ratio(terms(c.posterior(k)(), one.members)) for c in chains])

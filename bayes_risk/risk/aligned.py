@@ -482,7 +482,9 @@ def _digests(one: AttributeEvidence, files: Any, ordered: bool) -> Iterator[tupl
 def _value_hash(variable: Variable | Number, codes: npt.NDArray[Any]) -> Array:
     if isinstance(variable, Number):
         with np.errstate(over="ignore"):  # as a file in single precision holds them
-            return np.asarray(pd.util.hash_array(codes.astype(np.float32).astype(float)))
+            single = codes.astype(np.float32).astype(float)
+        alike = 2 * len(np.unique(single)) < len(np.unique(codes))  # 1e12 and a spread of 1
+        return np.asarray(pd.util.hash_array(codes.astype(float) if alike else single))
     texts = [repr(float(v)) if isinstance(v, int | float) else str(v) for v in variable.levels]
     hashed = pd.util.hash_array(np.array([*texts, "missing"], dtype=object), categorize=False)
     return np.asarray(hashed[codes.astype(np.int64)])

@@ -293,12 +293,12 @@ def _long(given: Any, what: str, law: Noise) -> pd.Series:
 
 
 def _digest(table: pd.Series) -> str:
-    """The same of a table in another order of cells or columns."""
-    if table.index.nlevels > 1:
-        names: Any = sorted(table.index.names, key=str)
+    """The same of a table in another order of cells or columns; another of other columns."""
+    names: Any = sorted(table.index.names, key=str)
+    if len(names) > 1:
         table = table.reorder_levels(names)
     cells = np.sort(pd.util.hash_pandas_object(table).to_numpy())
-    return blake2b(cells.tobytes(), digest_size=16).hexdigest()
+    return blake2b(repr(names).encode() + cells.tobytes(), digest_size=16).hexdigest()
 
 
 def _cells(table: pd.Series, data: Microdata, law: Noise, k: int) -> CountedCells:

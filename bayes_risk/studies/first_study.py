@@ -27,9 +27,9 @@ from bayes_risk.data.columns import (
     of_households,
 )
 from bayes_risk.data.delimited import SETTLED, WORDS_READ, Dialect, dialect_of, numbers_in
+from bayes_risk.data.equality import last_decimal
 from bayes_risk.data.kinds import DELIMITED
 from bayes_risk.data.microdata import checked_table
-from bayes_risk.data.precision import grids_of
 from bayes_risk.data.spelling import MISSING_WORDS
 from bayes_risk.data.table import in_days, read_table
 from bayes_risk.data.variables import FEW, are_whole, holds_text
@@ -138,7 +138,7 @@ MOST_KEYS, MOST_SYNTHESIZED = 4, 3
 TARGETS = 100
 LEAVES = 20, 10, 5  # records in a leaf of trees
 TWICE = 2.0  # pMSE over chance of a file with which to begin
-COMPARED = 5_000  # records whose fit takes a second, above which leaves are not compared
+COMPARED = 5_000  # records whose fit takes a second, above which models are not compared
 OWN = 0.1  # share of records with a value of their own, above which trees would show persons
 MANY = 2_000  # records, above which a mixture of numbers takes long
 POINT_MASS = 0.05  # share of one value, such as 0, that no smooth family gives
@@ -416,8 +416,12 @@ class _Draft:
         trees, mixed = self.model == "CART", self.numbers if self.model == "Mixture" else []
         coded = self.model in ("CART", "Simulator")  # which take numbers for numbers
         families = {c: _family(self.told[c]) for c in mixed}
-        smooth = {c: self.told[c] for c in mixed if families[c] != "count"}
-        units = {c: _decimals(x, self.kinds[c].missing > 0) for c, x in smooth.items()}
+        units = {
+            c: last_decimal(self.told[c].to_numpy(np.float64))
+            for c in mixed
+            if families[c] != "count"
+        }
+        seen = {c for c in units if units[c] == 1 and not self.kinds[c].missing}  # by the model
         steps = {c: _step(self.told[c]) for c in self.made if c in self.numbers}
         page = Environment(
             loader=PackageLoader("bayes_risk.studies", package_path="."),
@@ -433,7 +437,7 @@ class _Draft:
             left_out=set(self.used) | set(self.labels) != set(self.kinds),
             codes=[c for c in self.used if coded and self.kinds[c].taken == "codes"],
             families={c: f'"{family}"' for c, family in families.items()},
-            rounded={c: f"{unit:g}" for c, unit in units.items() if unit},
+            rounded={c: f"{unit:g}" for c, unit in units.items() if unit and c not in seen},
             missing_numbers={
                 c: f"{code:g}" for c in self.numbers if (code := self.kinds[c].code) is not None
             },
@@ -500,13 +504,6 @@ def _has_point_mass(x: pd.Series) -> bool:
     """Whether many records share one value, more than a family of `Mixture` would draw."""
     most = int(x.value_counts().max())
     return most >= LEAST and most > (MODE if _family(x) == "count" else POINT_MASS) * len(x)
-
-
-def _decimals(x: pd.Series, missing: bool) -> float:
-    """The last decimal of numbers; 0: they have all, or are whole, which the model sees itself."""
-    found = (10.0**-grid.n for grid in grids_of(x.to_numpy()) if grid.kind == "decimals")
-    unit = next(found, 0.0)
-    return 0.0 if unit == 1 and not missing else unit
 
 
 def _step(x: pd.Series) -> float:

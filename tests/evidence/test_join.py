@@ -19,6 +19,7 @@ from bayes_risk.evidence.modes import Modes
 from bayes_risk.models import DPMPM, Marginals
 from bayes_risk.risk.aligned import _value_hash
 from bayes_risk.risk.join import joined_evidence
+from bayes_risk.risk.published import _digest
 from tests.oracles.label_sums import exact_log_evidence
 
 LEVELS = ["x", "y", "z"]
@@ -393,6 +394,11 @@ def test_the_same_files_twice(pair):
         for x in (numbers, numbers.astype(np.float32))
     )
     np.testing.assert_array_equal(*two)
+    # other files, of which single precision leaves one number
+    far = (
+        _value_hash(Number("y", False, np.dtype(float)), 1e12 + sign * numbers) for sign in (1, -1)
+    )
+    assert not set(next(far)) & set(next(far))
 
 
 def test_another_table(pair):
@@ -500,6 +506,8 @@ def test_a_file_and_published_tables_by_enumeration():
         right = (p / p.sum())["xyz".index(job)]
         assert risk.records["probability"].iloc[row] == pytest.approx(right, rel=1e-9)
     turned = noisy.reorder_levels([1, 0]).iloc[::-1]  # the same cells, with those of another table
+    assert _digest(turned) == _digest(noisy)
+    assert _digest(turned) != _digest(turned.rename_axis(["region", "rank"]))  # of another column
     more = br.Published([df["job"].value_counts(), turned], noise="geometric", scale=1.0)
     for again in (each[1], more.evidence(df, columns=["job"])):
         with pytest.raises(br.InputError, match="evidence 3 is of a table of evidence 2"):

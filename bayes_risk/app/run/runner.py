@@ -347,9 +347,8 @@ def _one(study: Study, df: pd.DataFrame, size: Any, cases: int, tell: Progress) 
     """
     n, draws = size
     rows = np.random.default_rng(0).choice(len(df), n, replace=False)
-    if (
-        study.model.grouped and study.weights is not None
-    ):  # whole households, in the order of the first of them drawn
+    if study.model.grouped and study.weights is not None:
+        # whole households, in the order of the first of them drawn
         of = pd.factorize(study.weights[study.data.household])[0]
         each = [np.flatnonzero(of == one) for one in dict.fromkeys(of[rows].tolist())]
         rows = np.concatenate(each[: int(np.searchsorted(np.cumsum([*map(len, each)]), n)) + 1])
