@@ -417,7 +417,7 @@ class _Draft:
         coded = self.model in ("CART", "Simulator")  # which take numbers for numbers
         families = {c: _family(self.told[c]) for c in mixed}
         units = {
-            c: last_decimal(self.told[c].to_numpy(np.float64))
+            c: last_decimal(np.asarray(self.told[c], np.float64))
             for c in mixed
             if families[c] != "count"
         }
