@@ -56,7 +56,7 @@ one = { release = { m = 1 } }
 two = { release = { m = 2 } }
 [model]
 """
-FRESH = 0.12  # of the runs are commands of their own, others forks of this process
+FRESH = 0.1  # of the runs are commands of their own, others forks of this process
 EVERY = 10  # runs, of which the last goes on to the end
 WORK = r"\.out\.work|\.out\.compiled-\w+-\d+-\w+"  # what a killed run may leave beside its output
 PASSING = r"br-\w+-\d+-\w+"  # and among temporary files, until the next run
@@ -83,7 +83,7 @@ def killed(what: str, model: str, kills: int, seed: int, folder: Path) -> Counte
     while tally["kills"] < kills:
         run = _run if rng.random() < FRESH else _forked
         number = signal.Signals(signals[tally["runs"] % len(signals)])
-        after = rng.uniform(0, 1.3 * whole[run]) if (tally["runs"] + 1) % EVERY else None
+        after = rng.uniform(0, 1.1 * whole[run]) if (tally["runs"] + 1) % EVERY else None
         code, said = run(what, folder, number, after)
         tally.update(["runs", f"ended by {number.name}" if code else "ended by itself"])
         tally.update(["commands of their own"] if run is _run else [])

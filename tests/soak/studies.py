@@ -19,7 +19,7 @@ PRIORS = ("uniform", "marginal", "predictive", "release", "release-joint")
 
 @dataclass
 class Study:
-    """What one run needs; `fit` and `release` are made when asked for."""
+    """What one run needs; `fit` and `release` make the rest, `made` is the latest release."""
 
     kind: str
     table: pd.DataFrame
@@ -30,6 +30,7 @@ class Study:
     audit: dict[str, Any]
     seed: int
     notes: list[str] = field(default_factory=list)
+    made: Any = None
 
     def fit(self, table: pd.DataFrame | None = None) -> Any:
         how = dict(self.fitting)
@@ -39,7 +40,9 @@ class Study:
 
     def release(self, fit: Any) -> br.Release:
         made = fit.synthesize(**self.synthesis, random_seed=self.seed + 1)
-        return changed(made, self.table, self.change, np.random.default_rng(self.seed))
+        made = changed(made, self.table, self.change, np.random.default_rng(self.seed))
+        self.made = made
+        return made
 
 
 def changed(

@@ -33,15 +33,15 @@ BLOCKS = 8  # of examples, so that workers share them
 EXACT = 1e-9
 MANY = {  # examples of a block
     "DPMPM": 12,
-    "CART": 120,
-    "Forest": 40,
-    "PMM": 100,
-    "Regression": 60,
+    "CART": 110,
+    "Forest": 30,
+    "PMM": 80,
+    "Regression": 50,
     "PoissonMixture": 12,
 }
 FEW = {"DPMPM": 2, "CART": 5, "Forest": 5, "PMM": 5, "Regression": 5, "PoissonMixture": 3}
-ORDERED = {"CART": 2_000, "PMM": 500, "Regression": 600, "One class": 15}
-NAMED = {"DPMPM": 10, "CART": 200, "Forest": 25, "PMM": 60, "Regression": 50, "PoissonMixture": 10}
+ORDERED = {"CART": 3_200, "PMM": 300, "Regression": 300, "One class": 15}
+NAMED = {"DPMPM": 8, "CART": 100, "Forest": 20, "PMM": 50, "Regression": 40, "PoissonMixture": 8}
 HOW = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None}
 
 
