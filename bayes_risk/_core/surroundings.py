@@ -25,7 +25,8 @@ from typing import Any
 
 from .errors import InputError
 
-OWN = "BAYES_RISK_OWN_PROCESS"  # in the environment of a command and of its workers
+# in the environment of a command and of its workers: where temporary files outlive it
+OWN = "BAYES_RISK_OWN_PROCESS"
 CACHE = "NUMBA_CACHE_DIR"
 TEMPORARY = "br-"  # what folders among temporary files begin with
 COMPILER = "pytensor.utils"
@@ -91,7 +92,7 @@ def passing_folder(prefix: str, place: Path | None = None) -> Folder:
 
 def read_nothing_here() -> None:
     """Let no library read a configuration file of the current folder; workers neither."""
-    os.environ[OWN] = "1"
+    os.environ.setdefault(OWN, tempfile.gettempdir())
     warnings.filterwarnings("ignore", r"\s*ArviZ is undergoing", FutureWarning)  # once a day
     if not any(isinstance(finder, _Aloof) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Aloof())

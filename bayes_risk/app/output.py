@@ -224,7 +224,7 @@ def differences(then: Any, now: Any, name: str = "") -> list[str]:
         ]
     if then == now:
         return []
-    if "sha256" in name:
+    if "sha256" in name or name.startswith("file "):  # changed, new or gone
         return [f"{name.replace(' sha256', '')} has changed"]
     was, is_ = (t if len(t) <= 60 else t[:57] + "..." for t in map(json.dumps, (then, now)))
     return [f"{name} was {was}, is {is_}"]

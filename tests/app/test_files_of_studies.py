@@ -1,6 +1,8 @@
 """Studies and the command line take every kind of file, and what synthpop leaves behind."""
 
 import json
+import os
+import sys
 import tomllib
 
 import numpy as np
@@ -10,7 +12,8 @@ from typer.testing import CliRunner
 
 import bayes_risk as br
 from bayes_risk.app.cli import app
-from bayes_risk.app.study.declare import read_data, read_release
+from bayes_risk.app.run.runner import identity, unchanged
+from bayes_risk.app.study.declare import read_data, read_release, utility_options
 from bayes_risk.app.study.study import parse_study, read_study
 
 SEX = {1.0: "female", 2.0: "male", 3.0: "other"}
@@ -170,3 +173,69 @@ def test_columns_that_are_not_used_are_not_asked_about(folder):
         )
     )
     assert read_data(study.data)[0].columns.tolist() == ["sex"]
+
+
+# --- code that a study names --------------------------------------------------------------------
+
+
+def written(tmp_path, section):
+    """A study of 40 people, with another section."""
+    people().astype({"sex": int, "job": int}).to_csv(tmp_path / "d.csv", index=False)
+    (tmp_path / "s.toml").write_text(
+        'random_seed = 1\n[data]\npath = "d.csv"\ncolumns = ["sex", "job"]\n' + section
+    )
+    return read_study(tmp_path / "s.toml")
+
+
+def test_a_python_file_imports_what_lies_beside_it_or_elsewhere(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "lib").mkdir()
+    code = "import sys; sys.path[:0] = [{0!r}, {0!r} + '/lib']\nimport beside_it, elsewhere\n"
+    code += "def fit(df): return beside_it.fit(df)\n"
+    (tmp_path / "a.py").write_text(code.format(str(tmp_path)))
+    (tmp_path / "lib" / "elsewhere.py").write_text("")
+    frame = 'pd.DataFrame({"estimate": [len(df)], "std_error": [1.0]}, index=["n"])'
+    helper = tmp_path / "beside_it.py"
+    helper.write_text(f"import pandas as pd\ndef fit(df): return {frame}\n")
+    section = '[model]\nkind = "Marginals"\n[release]\nm = 2\n[utility]\nanalyses = "a.py:fit"\n'
+    study = written(tmp_path, section)
+    begun = identity(study, "audit")
+    assert str(helper) in begun["file"]
+    assert utility_options(study)["analyses"]["fit"](people())["estimate"].tolist() == [N]
+    unchanged(begun, study, "audit")
+    helper.write_text("")
+    with pytest.raises(br.InputError, match=r"beside_it\.py has changed"):
+        unchanged(begun, study, "audit")
+
+
+SIMULATOR = """[model]
+kind = "Simulator"
+command = ["{}", "make.py", "{{input}}", "{{output}}"]
+columns = ["job"]
+[attribute]
+"""
+
+
+def test_the_script_of_a_command_is_one_of_the_files_of_a_run(tmp_path):
+    script = tmp_path / "make.py"
+    script.write_text("import lib_of_make\n")
+    study = written(tmp_path, SIMULATOR.format(sys.executable))
+    found = {}
+    for name in ("make.py", "lib_of_make.py"):
+        before = found
+        found = identity(study, "audit")["file"]
+        assert found != before
+        (tmp_path / name).write_text("import lib_of_make  # changed\n")
+    assert identity(study, "audit")["file"][str(script)] != before[str(script)]
+
+
+def test_a_program_is_not_taken_from_the_folder_of_the_study_or_the_current_one(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "generate").write_text("#!/bin/sh\n")
+    os.chmod(tmp_path / "generate", 0o700)
+    with pytest.raises(br.InputError, match="'generate', which is not a program here"):
+        written(tmp_path, SIMULATOR.format("generate"))
+    named = written(tmp_path, SIMULATOR.format("./generate"))
+    assert named.model.declared().command[0] == str(tmp_path / "generate")

@@ -329,6 +329,9 @@ def test_what_is_kept_is_for_its_owner_alone(tmp_path, monkeypatch):
 def test_differences_are_named_in_words():
     then, now = {"a": {"b": 1, "c": [1]}, "d": 2}, {"a": {"b": 1, "c": [2]}, "e": 3}
     assert differences(then, now) == ["a c was [1], is [2]", "d was 2, is null", "e was null, is 3"]
+    assert differences({"file": {}}, {"file": {"x.csv": {"sha256": "1"}}}) == [
+        "file x.csv has changed"
+    ]
 
 
 def held(output, ready, done):
@@ -502,9 +505,13 @@ def test_the_files_behind_a_python_file_are_those_that_it_imports(tmp_path, monk
     (tmp_path / "further_of_build.py").write_text("import helper_of_build, json\n")
     build = tmp_path / "build.py"
     build.write_text("import helper_of_build\nimport bayes_risk, pandas\nimport no_such_module\n")
-    assert sorted(p.name for p in files_behind(build)) == [
-        *("build.py", "further_of_build.py", "helper_of_build.py")
-    ]
+    names = ["build.py", "further_of_build.py", "helper_of_build.py"]
+    assert sorted(p.name for p in files_behind(build)) == names
+    monkeypatch.undo()  # scripts find what lies beside them
+    (tmp_path / "folder_of_build").mkdir()  # no package: it has no __init__.py
+    (tmp_path / "folder_of_build" / "inner.py").write_text("import further_of_build\n")
+    (tmp_path / "helper_of_build.py").write_text("from folder_of_build.inner import x\n")
+    assert sorted(p.name for p in files_behind(build)) == [*names, "inner.py"]
 
 
 def test_the_catalog_of_a_sas_file_is_one_of_its_files(tmp_path):

@@ -4,6 +4,7 @@ import ast
 import sysconfig
 from collections.abc import Iterator
 from contextlib import suppress
+from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -46,16 +47,25 @@ def _imported(file: Path) -> Iterator[Path]:
         names = {a.name for node in nodes if isinstance(node, ast.Import) for a in node.names}
         names |= {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)}
         for name in sorted({name.partition(".")[0] for name in names}):
-            with suppress(ImportError, ValueError):
-                spec = find_spec(name)
-                origin = None if spec is None or spec.origin is None else Path(spec.origin)
-                if origin is not None and origin.suffix == ".py" and _is_own(origin):
-                    whole = origin.stem == "__init__"
-                    those = origin.parent.rglob("*.py") if whole else [origin]
-                    new = {file for file in those if file.is_file()} - seen
-                    seen |= new
-                    left += new
-                    yield from new
+            new = {path for path in _sources(name, file.parent) if path.is_file()} - seen
+            seen |= new
+            left += new
+            yield from new
+
+
+def _sources(name: str, folder: Path) -> Iterator[Path]:
+    """Files of a module of the user's: beside a file, as scripts find it, or where Python does."""
+    found: list[ModuleSpec | None] = [PathFinder.find_spec(name, [str(folder)])]
+    with suppress(ImportError, ValueError):
+        found.append(find_spec(name))
+    # a folder that is no package counts last
+    specs = sorted((spec for spec in found if spec is not None), key=lambda spec: not spec.origin)
+    for spec in specs[:1]:
+        if spec.submodule_search_locations is not None:
+            for place in filter(_is_own, map(Path, spec.submodule_search_locations)):
+                yield from place.rglob("*.py")
+        elif spec.origin is not None and spec.origin.endswith(".py") and _is_own(Path(spec.origin)):
+            yield Path(spec.origin)
 
 
 def _is_own(origin: Path) -> bool:

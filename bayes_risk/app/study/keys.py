@@ -1,5 +1,6 @@
 """The text of a study file, its keys and their types, and errors in its words."""
 
+import os
 import re
 import shlex
 import tomllib
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -93,10 +95,22 @@ def _from_folder(value: Any, info: ValidationInfo) -> Any:
     return info.context["folder"] / value
 
 
-def _word(value: Any, info: ValidationInfo) -> Any:
-    """A word of a command: of a file beside the study file its path."""
-    there = _from_folder(value, info)
-    return str(there) if isinstance(there, Path) and value and there.is_file() else value
+class CommandFile(str):
+    """A word of a command that is the path of a file."""
+
+
+def _command(words: list[str], info: ValidationInfo) -> list[str]:
+    """Words of a command: of files beside the study file their paths.
+
+    A program without a folder (``Rscript``) is the system's, whatever lies there.
+    """
+    first = [_word(word, info) if os.path.dirname(word) else word for word in words[:1]]
+    return first + [_word(word, info) for word in words[1:]]
+
+
+def _word(word: str, info: ValidationInfo) -> str:
+    there = _from_folder(word, info)
+    return CommandFile(there) if os.path.isfile(there) else word
 
 
 def _function(value: Any, check: Callable[[Any], str], info: ValidationInfo) -> FunctionName:
@@ -107,7 +121,7 @@ def _function(value: Any, check: Callable[[Any], str], info: ValidationInfo) -> 
 
 
 FilePath = Annotated[Path, BeforeValidator(_from_folder)]
-FileWord = Annotated[str, BeforeValidator(_word)]
+FileWords = Annotated[list[str], AfterValidator(_command)]
 FileFunction = Annotated[str, Field(pattern=FUNCTION), WrapValidator(_function)]
 Functions = Annotated[
     list[FileFunction], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
@@ -186,9 +200,9 @@ def _unshown(one: Any) -> InitErrorDetails:
 
 
 def files_in(value: Any) -> Iterator[Path]:
-    """Files that a section names, Python files too."""
-    if isinstance(value, Path | FunctionName):
-        yield value if isinstance(value, Path) else value.place[0]
+    """Files that a section names, Python files and those of commands too."""
+    if isinstance(value, Path | FunctionName | CommandFile):
+        yield value.place[0] if isinstance(value, FunctionName) else Path(value)
     elif isinstance(value, Section | dict | list):
         pairs = enumerate(value) if isinstance(value, list) else value
         for _, part in pairs.items() if isinstance(pairs, dict) else pairs:

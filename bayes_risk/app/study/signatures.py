@@ -43,7 +43,7 @@ from bayes_risk.release.alike import read_like
 from .keys import (
     FileFunction,
     FilePath,
-    FileWord,
+    FileWords,
     Float,
     FunctionName,
     Functions,
@@ -134,7 +134,7 @@ def in_files(hint: Any, name: str = "") -> tuple[Any, str]:
         types, words = zip(*map(in_files, inner), strict=True)
         return tuple[types], f"[{', '.join(said.removeprefix('a ') for said in words)}]"  # type: ignore[valid-type]
     if name == "command":
-        return list[FileWord], LISTS[str]
+        return FileWords, LISTS[str]
     if origin in (list, Sequence, Iterable):
         kind: Any = in_files(inner[0])
         if kind[0] is FileFunction:

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.surroundings import OWN
 from bayes_risk._core.validate import is_sequence
 from bayes_risk.data.writing import USUAL, write_delimited
 from bayes_risk.release.alike import read_like
@@ -42,7 +43,7 @@ class Command:
 
     @classmethod
     def of(cls, words: Any, seconds: float) -> "Command":
-        """Checked; words that name a file are taken from where Python was started."""
+        """Checked; words that name a file are of the current folder, but for a bare program."""
         if not is_sequence(words) or not all(isinstance(w, str) and w for w in words):
             raise InputError(
                 "command", 'is not a command; give a list of texts: ["Rscript", "make.R", '
@@ -55,8 +56,10 @@ class Command:
                     f"lacks {{{place}}}; it is given {{input}}, a CSV file of the table, and "
                     "{output}, a folder for its m CSV files",
                 )
-        found = (os.path.abspath(word) if Path(word).is_file() else word for word in words)
-        made = cls(tuple(found), seconds)
+        # a program without a folder is the system's: another may be planted under its name
+        bare = not os.path.dirname(words[0])
+        found = [os.path.abspath(word) if os.path.isfile(word) else word for word in words]
+        made = cls((words[0] if bare else found[0], *found[1:]), seconds)
         if shutil.which(made.words[0]) is None:
             raise InputError(
                 "command", f"starts with {words[0]!r}, which is not a program here; install it, or "
@@ -135,7 +138,8 @@ def _kept(log: Path) -> str:
     """Where what a command said is kept after it failed, in words; nothing: it said nothing."""
     if not log.stat().st_size:
         return "; it printed nothing"
-    handle, name = tempfile.mkstemp(prefix="generator-", suffix=".log")  # of its owner alone
+    place = os.environ.get(OWN)  # where what a command leaves does not go with it
+    handle, name = tempfile.mkstemp(".log", "generator-", place)  # of its owner alone
     os.close(handle)
     shutil.copyfile(log, name)
     return f"; what it printed stands in {name!r}, and {HIDDEN}"
