@@ -82,7 +82,7 @@ def read_delimited(
     """Read delimited text (one header line), plain or gzipped; what is not given is told by it."""
     if isinstance(na, str) or not all(isinstance(word, str) and word for word in na):
         raise InputError("na", na, 'is not a list of texts; give one: na=["NA"]')
-    with _read_errors(file):
+    with _read_errors(file, encoding):
         if file.name.lower().endswith(".gz"):  # in pieces that nobody keeps
             with gzip.open(file) as opened:
                 while opened.read(1 << 20):
@@ -261,8 +261,8 @@ def dialect_of(
     if decimal not in (None, ".", ",") or (decimal == "," and separator == ","):
         raise InputError("decimal", decimal, "; give '.' or ',', and another separator than it")
     try:
-        codecs.lookup("utf-8" if encoding is None else encoding)
-    except (LookupError, TypeError):
+        "".encode("utf-8" if encoding is None else encoding)  # bytes to bytes: LookupError
+    except (LookupError, TypeError, ValueError):
         raise InputError(
             "encoding", encoding, "is not known; give one such as 'utf-8' or 'cp1250'"
         ) from None
@@ -404,11 +404,13 @@ def _binary(file: Path) -> Any:
 
 
 @contextmanager
-def _read_errors(file: Path) -> Iterator[None]:
+def _read_errors(file: Path, encoding: str | None) -> Iterator[None]:
     try:
         yield
-    except UnicodeDecodeError as error:
-        what = f"is not {error.encoding.upper()} text ({error.reason}); save it as UTF-8, or give"
+    except UnicodeError as error:  # which some codecs raise without more
+        kind = getattr(error, "encoding", encoding or "").upper()
+        why = f" ({error.reason})" if isinstance(error, UnicodeDecodeError) else ""
+        what = f"is not {kind} text{why}; save it as UTF-8, or give"
         raise broken(file, f'{what} what it is: encoding="cp1250"') from None
     except (gzip.BadGzipFile, zlib.error, EOFError, csv.Error, pd.errors.ParserError) as error:
         kind = "is damaged" if isinstance(error, zlib.error) else f"could not be read: {error}"

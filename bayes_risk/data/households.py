@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from bayes_risk._core.arrays import Flags, Ints, scalar
+from bayes_risk._core.arrays import Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
 
@@ -75,7 +75,7 @@ class Households:
             if flags.any():
                 raise InputError(
                     f"household variable {name!r} has two values (missing is one) in "
-                    f"{_which(flags, index)}; correct the table, or leave it out of variables"
+                    f"{_which(flags, number)}; correct the table, or leave it out of variables"
                 )
         rest = [c for c in present if c not in named and c not in several]
         same = (str(c) for c in rest if not _several(number, df[c]).any())
@@ -92,7 +92,7 @@ class Households:
         for wrong, what in ((many == 0, "no head"), (many > 1, "two heads or more")):
             if wrong.any():
                 raise InputError(
-                    f"by {self.relate} = {self.head!r} there is {what} in {_which(wrong, index)}; "
+                    f"by {self.relate} = {self.head!r} there is {what} in {_which(wrong, number)}; "
                     "correct the table, or leave out relate and head"
                 )
         return rows[np.argsort(number[rows])]
@@ -122,7 +122,7 @@ def numbered(column: pd.Series) -> tuple[Ints, pd.Index]:
         same = index.astype(str).str.split().str.join(" ").duplicated(keep=False)
         if same.any():
             raise InputError(
-                f"household {name!r} has labels that differ by blanks alone: {_which(same, index)};"
+                f"household {name!r} has labels that differ by blanks alone: {_which(same, number)};"
                 " write each label in one way"
             )
     return np.asarray(number, np.int64), index
@@ -138,7 +138,7 @@ def _several(number: Ints, column: pd.Series) -> Flags:
     return several
 
 
-def _which(wrong: Flags, index: pd.Index) -> str:
-    """Households by the label of the first."""
-    first, more = scalar(index[int(np.argmax(wrong))]), int(wrong.sum()) - 1
-    return f"household {first!r}" + (f" and {more:,} more" if more else "")
+def _which(wrong: Flags, number: Ints) -> str:
+    """Households by a row of the first: their labels are the data's."""
+    row, more = int(np.argmax(wrong[number])) + 1, int(wrong.sum()) - 1
+    return f"the household of row {row:,}" + (f" and {more:,} more" if more else "")

@@ -132,6 +132,10 @@ def test_row_names_of_r_are_a_column(tmp_path):
         ({"decimal": "'"}, 'decimal="\'"; give'),
         ({"separator": ",", "decimal": ","}, "another separator than it"),
         ({"encoding": "utf-9"}, "encoding='utf-9' is not known"),
+        ({"encoding": "rot13"}, "encoding='rot13' is not known"),
+        ({"encoding": "undefined"}, "encoding='undefined' is not known"),
+        ({"encoding": "utf-16"}, "is not UTF-16 text; save it as UTF-8, or give"),
+        ({"encoding": "punycode"}, "is not PUNYCODE text; save it as UTF-8, or give"),
         ({"days": ["pay"]}, "days names column 'pay'"),
         (
             {"days": ["b"]},

@@ -176,7 +176,6 @@ class NestedDPMPM(Declaration):
             ),
             persons,
             number,
-            pd.Index(data.variables[data.columns.index(self.household.id)].levels),  # type: ignore[union-attr]
         )
         region.refuse(data.codes, "the original")
         model = region.model
@@ -209,7 +208,6 @@ class HouseholdRegion:
     model: Model
     persons: Persons
     number: Ints  # (n,): household of each person
-    labels: pd.Index  # of the households
 
     def refuse(self, codes: Codes, source: str) -> None:
         """Stop if a table holds impossible households, or other heads than the original."""
@@ -222,7 +220,7 @@ class HouseholdRegion:
             )
         if (own != own[self.persons.head_row[self.number]]).any():
             raise InputError(f"{source} has a household with two values of a household variable")
-        self.model.rules.refuse(households_in(codes, layout, self.number), self.labels, source)
+        self.model.rules.refuse(households_in(codes, layout, self.number), source)
 
     def holds_guesses(self, profiles: Codes, columns: Ints, codes: Codes, record: Ints) -> Flags:
         """Which guesses the rest of the target's household excludes, (G, U)."""

@@ -201,13 +201,14 @@ class Rules:
         mine = self.spouse[b] & others[self.of_spouse]
         return np.asarray(np.where(self.of_spouse > 0, mine, self.other[0, b]))
 
-    def refuse(self, persons: Persons, labels: pd.Index, source: str) -> None:
+    def refuse(self, persons: Persons, source: str) -> None:
         """Stop if households are impossible."""
         wrong = ~self.allow(persons)
         if wrong.any():
             raise InputError(
-                f"`impossible` and spouse exclude {int(wrong.sum())} households of {source}, the "
-                f"first {scalar(labels[int(wrong.argmax())])!r}; correct the rules or the records"
+                f"`impossible` and spouse exclude {int(wrong.sum())} households of {source}, one "
+                f"with its head in row {persons.head_row[wrong.argmax()] + 1:,}; correct the rules "
+                "or the records"
             )
 
 
