@@ -122,8 +122,8 @@ def numbered(column: pd.Series) -> tuple[Ints, pd.Index]:
         same = index.astype(str).str.split().str.join(" ").duplicated(keep=False)
         if same.any():
             raise InputError(
-                f"household {name!r} has labels that differ by blanks alone: {_which(same, number)};"
-                " write each label in one way"
+                f"household {name!r} has labels that differ by blanks alone: "
+                f"{_which(same, number)}; write each label in one way"
             )
     return np.asarray(number, np.int64), index
 

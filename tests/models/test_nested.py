@@ -294,7 +294,9 @@ REFUSED = {
     "rule 1 of `impossible` names 'mother.age'": lambda: fitted({"mother.age": [10]}),
     "difference as two numbers": lambda: fitted({"relate": "child", "age - head.age": [3]}),
     "give spouse, the partner's relation": lambda: fitted({"spouse.age": [10], "age": [10]}),
-    "exclude 1 households of the original, one with its head in row ": lambda: fitted({"relate": "child", "head.age": [30]}),
+    "exclude 1 households of the original, one with": lambda: fitted(
+        {"relate": "child", "head.age": [30]}
+    ),
     "n_members": lambda: br.models.NestedDPMPM(HOUSEHOLD, n_members=0),
     "no column but households": lambda: br.models.NestedDPMPM(
         br.Households("hid", relate="relate", head="head")
