@@ -6,6 +6,7 @@ code. A hash of all that is written beside it, with the number of the format.
 
 import datetime as dt
 import hashlib
+import io
 import json
 import math
 import os
@@ -181,12 +182,21 @@ def _arrays(named: Mapping[str, npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
 
 
 def write_arrays(path: Path, groups: Mapping[str | None, xr.Dataset | None]) -> None:
-    """Write datasets into one NetCDF file, by group; None: there is none."""
-    for group, data in groups.items():
-        if data is not None:
-            numbers = [str(n) for n in data.data_vars if data[n].dtype.kind in "fiub"]
-            packed = dict.fromkeys(numbers, {"zlib": True})
-            data.to_netcdf(path, mode="a", group=group, engine="h5netcdf", encoding=packed)
+    """Write datasets into one NetCDF file, by group; None: there is none.
+
+    It is made in memory: HDF5 ends the process by a memory fault where a disk is full.
+    """
+    import h5netcdf
+    from xarray.backends import H5NetCDFStore
+
+    content = io.BytesIO()
+    with h5netcdf.File(content, "w") as file:
+        for group, data in groups.items():
+            if data is not None:
+                numbers = [str(n) for n in data.data_vars if data[n].dtype.kind in "fiub"]
+                packed = dict.fromkeys(numbers, {"zlib": True})
+                data.dump_to_store(H5NetCDFStore(file, group), encoding=packed)
+    path.write_bytes(content.getbuffer())
 
 
 class Saved:

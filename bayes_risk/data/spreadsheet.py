@@ -78,6 +78,7 @@ def _rows(sheet: Any, file: Path, suffix: str) -> list[list[Any]]:
     """Rows that hold anything, without what is empty at their ends."""
     found: list[list[Any]] = []
     size = 0
+    sheet.reset_dimensions()  # what a file states of its size may be less than it holds
     for row in sheet.iter_rows(values_only=True):
         cells = [None if cell == "" else cell for cell in row]
         while cells and cells[-1] is None:

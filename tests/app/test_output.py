@@ -1,3 +1,4 @@
+import atexit
 import csv
 import itertools
 import json
@@ -24,6 +25,7 @@ from bayes_risk.app.output import (
 )
 from bayes_risk.app.run import run_study
 from bayes_risk.app.study.study import parse_study
+from bayes_risk.data.kept import write_arrays
 from bayes_risk.data.table import read_table
 from bayes_risk.data.writing import form_of, write_tables
 from bayes_risk.release.alike import read_like
@@ -466,3 +468,21 @@ def test_every_file_is_on_disk_before_the_steps_go(tmp_path, monkeypatch):
     after = happened[named + 1 :]
     assert after[0] == ("disk", tmp_path)
     assert ("gone", tmp_path / ".out.work") in after and "public.html" in written
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="bounds the size of files in a fork")
+def test_arrays_that_find_no_room_are_an_error_and_no_memory_fault(tmp_path):
+    """HDF5 ended the process when it was to end, after the message."""
+    import resource
+
+    child = os.fork()
+    if child == 0:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+        try:
+            numbers = np.random.default_rng(1).random(100_000)
+            write_arrays(tmp_path / "a.nc", {"g": xr.Dataset({"x": ("n", numbers)})})
+        except OSError:
+            atexit._run_exitfuncs()
+            os._exit(7)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7

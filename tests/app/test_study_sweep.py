@@ -14,6 +14,7 @@ from rich.console import Console
 import bayes_risk as br
 from bayes_risk._core.formats import signed
 from bayes_risk.app.run import run_study, run_sweep
+from bayes_risk.app.run.runner import identity
 from bayes_risk.app.study.declare import sweep_options
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.reporting.content import as_toml
@@ -54,10 +55,24 @@ def options(*given, **sections):
     )
     table = SimpleNamespace(numbers=())
     fit = SimpleNamespace(parameters=("independent", "shared"), microdata=table)
-    return sweep_options(study, fit, made)
+    return sweep_options(study, made.datasets[0], fit, made)
 
 
 # --- what is taken -----------------------------------------------------------------------------
+
+
+def test_files_of_a_sweep_lie_beside_the_study_and_identify_it(tmp_path):
+    """Rules were left out, and their file was sought in the current folder."""
+    (tmp_path / "rules.csv").write_text("a,b\nx,y\n")
+    df = pd.DataFrame({"a": list("xzz"), "b": list("zyz")})
+    df.to_csv(tmp_path / "d.csv", index=False)
+    given = content({"model": {"impossible": ["rules.csv"]}}) | {"data": {"path": "d.csv"}}
+    study = parse_study(given, folder=tmp_path)
+    fit = SimpleNamespace(parameters=("independent",), microdata=SimpleNamespace(numbers=()))
+    release = br.Release(datasets=[df], synthesized=["a"], parameters="independent")
+    (rules,) = sweep_options(study, df, fit, release)["over"]["hyper"]["impossible"].values()
+    assert repr(rules) == "Impossible(1 rule)"
+    assert str(tmp_path / "rules.csv") in identity(study, "sweep")["file"]
 
 
 def test_priors_are_labelled_and_the_studys_own_is_the_base():

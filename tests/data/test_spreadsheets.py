@@ -2,6 +2,7 @@
 
 import datetime as dt
 import sys
+import zipfile
 
 import openpyxl
 import pandas as pd
@@ -55,6 +56,19 @@ def test_a_sheet_and_a_csv_of_it_match_in_full(tmp_path):
         release = read_like(tmp_path / other, one)
         risk = br.identification_risk(one, release, known=["sex"], synthesized=["pay", "job"])
         assert (risk.summary()["true_match_rate"] == 1.0).all()
+
+
+def test_a_sheet_has_all_its_cells_whatever_size_it_states(tmp_path):
+    """Programs that write row by row may state ``A1``, and leave it."""
+    whole = written(tmp_path / "a.xlsx")
+    for size in ("A1", "A1:C2", "A1:XFD1048576"):
+        stated = tmp_path / "b.xlsx"
+        with zipfile.ZipFile(whole) as packed, zipfile.ZipFile(stated, "w") as made:
+            for name in packed.namelist():
+                text = packed.read(name).replace(b'ref="A1:H5"', f'ref="{size}"'.encode())
+                made.writestr(name, text)
+        assert stated.read_bytes() != whole.read_bytes()
+        pd.testing.assert_frame_equal(read_table(stated), read_table(whole))
 
 
 def test_more_sheets_no_sheet_and_broken_files_are_named(tmp_path):

@@ -43,7 +43,7 @@ from bayes_risk.app.study.declare import (
 )
 from bayes_risk.app.study.keys import placed
 from bayes_risk.app.study.sections import INTRUDER
-from bayes_risk.app.study.study import Study, candidate_study, changed, files_in
+from bayes_risk.app.study.study import Study, candidate_study, changed, files_in, values_of
 from bayes_risk.evidence.contract import Fit
 from bayes_risk.evidence.methods import EvidenceMethod
 from bayes_risk.evidence.problem import AuditProblem
@@ -210,7 +210,7 @@ def result_of(
         return fit_model(study, declaration, df, **again)
 
     with clock("sweep"):
-        options = sweep_options(study, ready.fit, ready.release) | how
+        options = sweep_options(study, df, ready.fit, ready.release) | how
         sensitivity = br.sensitivity(
             ready.fit, ready.release, refit=refit, random_seed=seeds[2], **options
         )
@@ -425,12 +425,12 @@ def _try_sweep(study: Study, df: pd.DataFrame, fit: Fit, release: br.Release) ->
     if study.sweep.classes is not None:
         _check_taken("classes", study, fit)
     for key, values in (study.sweep.model or {}).items():
-        for value in values.values() if isinstance(values, Mapping) else values:
+        for value in values_of(values):
             if key == "power":
                 cast(Any, fit).model.power_scaled(float(value))
             else:
-                begin(study, study.declared(df, changed(study.model, key, value)), df)
-    options = sweep_options(study, fit, release)
+                begin(study, study.declared(df, changed(study, key, value)), df)
+    options = sweep_options(study, df, fit, release)
     over, base, alone = (options.pop(key) for key in ("over", "base", "one_at_a_time"))
     factors = swept(fit, release, over, base, options)
     named_priors = factors.grid.axes.get("prior", [("", options.get("prior") or "uniform")])

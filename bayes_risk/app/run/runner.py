@@ -36,7 +36,7 @@ from bayes_risk.app.output import (
 )
 from bayes_risk.app.study.declare import AUDITS, read_grouped, read_weights
 from bayes_risk.app.study.files import files_behind
-from bayes_risk.app.study.study import Study, candidate_study, files_in
+from bayes_risk.app.study.study import Study, candidate_study, changed, files_in, values_of
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence.contract import CELLS
 from bayes_risk.evidence.leave_one_out import BLOCK, ROOM
@@ -62,6 +62,8 @@ def identity(study: Study, kind: str) -> dict[str, Any]:
     for name in study.compare.candidates if study.compare is not None else ():
         one = candidate_study(study, name)
         named += files_in([one.model, one.release])
+    for key, given in ((study.sweep and study.sweep.model) or {}).items():
+        named += files_in([changed(study, key, value) for value in values_of(given)])
     # those that are not there are refused where they are read
     files = {p for path in named for p in files_behind(path) if p.is_file()}
     levels = json.dumps(study.data.levels).encode()

@@ -37,8 +37,8 @@ from bayes_risk.studies.bounds import InherentBounds, level_numbers
 
 from .keys import placed, refused
 from .sections import DataSection, made_guesses
-from .signatures import ModelSection, functions_in, made
-from .study import KEYS, Study, candidate_study, changed
+from .signatures import functions_in, made
+from .study import KEYS, Study, candidate_study, changed, values_of
 
 
 def fit_model(study: Study, declaration: Any, df: pd.DataFrame, **how: Any) -> Any:
@@ -121,13 +121,13 @@ OWN = "as in the study"
 ANYTHING = TypeAdapter[Any](Any)
 
 
-def sweep_options(study: Study, fit: Any, release: br.Release) -> dict[str, Any]:
+def sweep_options(study: Study, df: pd.DataFrame, fit: Any, release: br.Release) -> dict[str, Any]:
     """``[sweep]`` as keyword arguments of ``sensitivity``; the study's own audit is the base."""
     section, audit = study.sweep, study.attribute
     over_numbers = any(c in fit.microdata.numbers for c in release.synthesized)
     knows, evidence = audit.knows.knows_records, audit.evidence
     if evidence is None and section.evidence:  # left to the library: the first listed
-        evidence = next(iter(_values(section.evidence)))
+        evidence = next(iter(values_of(section.evidence)))
     own: dict[str, Any] = {
         "priors": audit.prior or "uniform",
         "knows_records": list(knows) if isinstance(knows, tuple) else knows,
@@ -149,7 +149,7 @@ def sweep_options(study: Study, fit: Any, release: br.Release) -> dict[str, Any]
             over[factor], base[factor] = _axis(key, given, value, ways.get(key, lambda one: one))
             options.pop(factor, None)
     for key, given in (section.model or {}).items():
-        values: Any = [_hyper(study.model, key, value) for value in _values(given)]
+        values: Any = [_hyper(study, df, key, value) for value in values_of(given)]
         if isinstance(given, Mapping) or not all(isinstance(v, int | float) for v in values):
             labels = given if isinstance(given, Mapping) else map(label_of, given)
             values = dict(zip(labels, values, strict=True))
@@ -157,15 +157,10 @@ def sweep_options(study: Study, fit: Any, release: br.Release) -> dict[str, Any]
     return {**options, "over": over, "base": base, "one_at_a_time": not section.combinations}
 
 
-def _values(given: Any) -> list[Any]:
-    """Values of a factor, without labels."""
-    return list(given.values() if isinstance(given, Mapping) else given)
-
-
 def _axis(key: str, given: Any, own: Any, way: Callable[[Any], Any]) -> tuple[Any, Any]:
     """Values of a factor as the library takes them, and the label of the study's own."""
     if key == "m" or key == "knows_records" and isinstance(given, list):  # in order of themselves
-        values = [*_values(given), *([] if own in _values(given) else [own])]
+        values = [*values_of(given), *([] if own in values_of(given) else [own])]
         if not any(isinstance(value, list) for value in values):
             return values, SHARES.get(own, own)
     labelled = isinstance(given, Mapping)
@@ -186,11 +181,12 @@ def label_of(value: Any) -> str:
     return re.sub(r"(?<=\d)\.0\b", "", text.removesuffix(" }"))
 
 
-def _hyper(model: ModelSection, key: str, given: Any) -> Any:
+def _hyper(study: Study, df: pd.DataFrame, key: str, given: Any) -> Any:
     """A value of a hyper-parameter as the model's declaration has it."""
     if key == "power":
         return float(given)
-    return getattr(changed(model, key, given).declared(), model.own[key].name)
+    model = changed(study, key, given)
+    return getattr(study.declared(df, model), model.own[key].name)
 
 
 # --- tables -------------------------------------------------------------------------------------

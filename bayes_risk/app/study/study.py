@@ -70,7 +70,7 @@ class Study(SETTINGS, Section):  # type: ignore[misc]
 
     @model_validator(mode="after")
     def _sections_agree(self, info: ValidationInfo) -> "Study":
-        self._context = info.context if self.compare else None
+        self._context = info.context if self.compare or self.sweep else None
         check_agreement(self)
         return self
 
@@ -309,14 +309,20 @@ def check_agreement(study: Study) -> None:
         if name not in UTILITIES:
             raise placed(unknown(name, UTILITIES), "thresholds.utility")
     for key, values in ((sweep and sweep.model) or {}).items():
-        for value in values.values() if isinstance(values, Mapping) else values:
-            changed(study.model, key, value)
+        for value in values_of(values):
+            changed(study, key, value)
     for name in compare.candidates if compare else ():
         candidate_study(study, name)
 
 
-def changed(model: Any, key: str, value: Any) -> Any:
+def values_of(given: Any) -> list[Any]:
+    """Values of a factor of a sweep, without labels."""
+    return list(given.values() if isinstance(given, Mapping) else given)
+
+
+def changed(study: Study, key: str, value: Any) -> Any:
     """The section of the model with another value of one of its keys; ``power`` has no key."""
+    model: Any = study.model
     known = [k for k, one in model.own.items() if one.default is not one.empty]
     known += ["power"] if hasattr(model.declares, "power_scaled") else []
     section = "sweep.model"
@@ -328,7 +334,8 @@ def changed(model: Any, key: str, value: Any) -> Any:
         if key == "power":
             positive(key, value)
             return model
-        return type(model).model_validate(model.model_dump(exclude_unset=True) | {key: value})
+        content = model.model_dump(exclude_unset=True) | {key: value}
+        return type(model).model_validate(content, context=study._context)
     except ValidationError as error:
         raise problems(error, above=section.split(".")) from None
     except InputError as error:
