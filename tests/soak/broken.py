@@ -133,8 +133,8 @@ def read(choices: Choices, kind: str, folder: Path) -> None:
         warnings.simplefilter("always", UserWarning)
         table = br.read_table(path, missing=pick(choices, ["error", "level", "blank"]))
     assert table.columns.is_unique and table.index.equals(pd.RangeIndex(len(table)))
-    if kind == ".csv" and not told:
-        check_fields(content, table)
+    if kind in (".csv", ".csv.gz") and not told:
+        check_fields(gzip.decompress(content) if kind == ".csv.gz" else content, table)
     if kind in (".csv.gz", ".xlsx") and not deep and content != whole:
         path.write_bytes(whole)
         pd.testing.assert_frame_equal(table, br.read_table(path))
