@@ -295,6 +295,8 @@ def soaked(kind: str, seeds: range, apart: int, folder: Path) -> Counter[str]:
     Whatever is no table and no error of one line, in a worker of its own too, is a fault.
     """
     counts, told = Counter[str](files=len(seeds)), folder / TOLD
+    if kind == "saved":  # workers are bounded, and find them made
+        [whole_shown(k, folder) for k in range(4)]
     parts, faults = [(seeds[:apart], True), (seeds[apart:], False)], list[str]()
     while parts:
         part, users = parts.pop(0)
