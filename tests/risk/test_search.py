@@ -90,6 +90,7 @@ def test_a_search_among_guesses_that_trees_rule_out_may_leave_out_all_and_says_s
     left = 1 - np.array(shares)
     assert (left > 0.02).sum() > 3 and not searched.reliable[left > 0.02].any()
     assert (searched.left_out == 1).any()
+    assert "how much of a posterior was left out is not known" in searched.sentence()
     pd.testing.assert_frame_equal(searched.certain(), full.certain())  # along each variable
 
 
