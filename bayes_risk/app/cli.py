@@ -280,6 +280,14 @@ def radius_of(given: list[str]) -> dict[str, Any]:
     return radius
 
 
+def command_of(given: str) -> list[str]:
+    """Words of a command, as a shell reads them."""
+    try:
+        return shlex.split(given)
+    except ValueError:
+        raise InputError(f"--generator {given!r} has a quotation mark without its pair") from None
+
+
 class _Commands(typer.core.TyperGroup):
     """Commands; control characters of arguments that do not fit are shown escaped."""
 
@@ -407,7 +415,7 @@ def init(
         found = study_of(
             data,
             path=there,
-            command=shlex.split(generator or ""),
+            command=command_of(generator or ""),
             utility_of=partial(utility_of, folder=path.parent),
         )
         found.save(path)

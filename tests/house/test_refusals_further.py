@@ -9,7 +9,7 @@ from scipy import stats
 
 import bayes_risk as br
 from bayes_risk._core.errors import ModelError
-from bayes_risk.app.cli import reason_of
+from bayes_risk.app.cli import command_of, reason_of
 from bayes_risk.app.run.runner import Cost
 from bayes_risk.data.kinds import checked_file
 from bayes_risk.studies.grid import worst_of
@@ -43,6 +43,7 @@ def named(index):
 
 ONES = pd.Series([1.0, 1.0], index=["a", "b"])
 REFUSALS = [
+    (lambda: command_of('Rscript "a b'), "has a quotation mark without its pair"),
     (lambda: reason_of("region="), "is not NAME=REASON; give the reason why the column is public"),
     (
         lambda: Cost(stages=[], program=2**30, data=2**30, seconds={}).check("1GiB"),

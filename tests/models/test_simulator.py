@@ -1,18 +1,23 @@
 """Any synthesiser: learnt evidence against exact evidence, enumeration, limits and leaks."""
 
+import os
+import signal
 import sys
+import time
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import psutil
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 import bayes_risk as br
 from bayes_risk._core.checkpoint import Store, keeping
 from bayes_risk.evidence.learnt import Learnt
+from bayes_risk.models.simulator.generator import Command
 from bayes_risk.models.simulator.paths import Predictors, axes, leaf_members
 from bayes_risk.models.simulator.ratio import Examples, fitted_ratio
 from bayes_risk.reporting import plots
@@ -462,6 +467,25 @@ def test_a_command_that_fails_is_told_and_its_log_kept(tmp_path, text, said):
         fit.synthesize(1, random_seed=1)
     log = str(caught.value).split("'")[1]
     assert "secret" not in str(caught.value) and Path(log).read_text() == "secret\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not offer it")
+def test_a_command_ends_with_the_process_that_waits_for_it(tmp_path):
+    """Killed, that left the program at work on the table."""
+    words = command(
+        tmp_path, "import os, sys, time\nprint(os.getpid(), flush=True); time.sleep(60)"
+    )
+    log = tmp_path / "log.txt"
+    if (waits := os.fork()) == 0:
+        Command(tuple(words), 60)._run(words, tmp_path, log)
+        os._exit(0)
+    while not (log.exists() and log.read_text().endswith("\n")):
+        time.sleep(0.01)
+    program = psutil.Process(int(log.read_text()))
+    os.kill(waits, signal.SIGKILL)
+    os.waitpid(waits, 0)
+    psutil.wait_procs([program], 30)
+    assert not program.is_running() or program.status() == psutil.STATUS_ZOMBIE
 
 
 def calibrated(rng, runs, each, spread):

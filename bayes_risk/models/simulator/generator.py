@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ import pandas as pd
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.surroundings import OWN
 from bayes_risk._core.validate import is_sequence
+from bayes_risk.data.reader import starts_processes
 from bayes_risk.data.writing import USUAL, write_delimited
 from bayes_risk.release.alike import read_like
 
@@ -25,6 +27,12 @@ PLACES = ("input", "output", "m", "seed")
 NEEDED = PLACES[:2]
 SEEDS = 2**31 - 1  # what R takes
 HIDDEN = "may hold values of the data: read it, then delete it"
+
+# Linux ends the program, which has the table, with the thread that waits for it, killed or not
+ENDING = (
+    "import ctypes, os, sys\nctypes.CDLL(None).prctl(1, 9)\n"
+    "os.getppid() == int(sys.argv[1]) and os.execvp(sys.argv[2], sys.argv[2:])"
+)
 
 Generator = Callable[[pd.DataFrame, int, int], pd.DataFrame | Sequence[pd.DataFrame]]
 
@@ -80,6 +88,8 @@ class Command:
             return self._read(places["output"], df, m, log)
 
     def _run(self, words: list[str], folder: Path, log: Path) -> None:
+        if sys.platform == "linux" and starts_processes():
+            words = [sys.executable, "-IS", "-c", ENDING, str(os.getpid()), *words]
         with log.open("wb") as said:
             process = subprocess.Popen(  # noqa: S603
                 words,
