@@ -113,13 +113,10 @@ class Stacked:
     def __init__(self, aligned: Aligned, parts: Sequence[tuple[int, Any]]) -> None:
         self.aligned, self.parts, (_, first) = aligned, parts, parts[0]
         lead = sum(len(values) for _, values in parts), *first.shape[1:-2]
-        self.shape, self.dtype = (*lead, *aligned.place[-1].shape), first.dtype
+        self.shape = *lead, *aligned.place[-1].shape
 
     def any(self) -> bool:
         return any(values.any() for _, values in self.parts)
-
-    def __len__(self) -> int:
-        return int(self.shape[0])
 
     def __getitem__(self, key: tuple[Any, ...]) -> Any:
         each = [self.aligned.taken(values, t, key[-1]) for t, values in self.parts]
