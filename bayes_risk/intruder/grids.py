@@ -3,7 +3,7 @@
 Joint grids too large to compute are searched coarse to fine. Every so many-th value of each
 variable makes a coarse grid, whose points stand for the blocks of fine guesses around them. The
 blocks in which the coarse posterior puts most are then opened, as many as the budget allows; what
-the others held is reported, not forgotten.
+the others hold is estimated from a random sample of their guesses, and reported.
 """
 
 import math
@@ -23,7 +23,7 @@ from bayes_risk.data.microdata import Codes, Microdata, Number, Variable
 from bayes_risk.data.precision import SAME
 from bayes_risk.data.variables import check_magnitude
 
-from .guesses import Guesses, GuessSet, Neighbourhood, check_room, edges, no_grid
+from .guesses import Guesses, GuessSet, Neighbourhood, Rest, check_room, edges, no_grid
 from .quantiles import Place, Scan
 
 COARSE = 4  # the coarse grid may take one in so many guesses of the budget
@@ -93,13 +93,16 @@ class Search:
         found = GuessSet.after_truth(self.true, codes, counted, self.cells)
         return replace(found, finer=self.finer, lines=self.lines)
 
-    def finer(self, log_p: Array) -> tuple[GuessSet, Array]:
-        """Guesses of the likeliest blocks (and the truth); log of the others, the truth being 1."""
+    def finer(self, log_p: Array) -> tuple[GuessSet, Rest]:
+        """Guesses of the likeliest blocks (and the truth), and what the others hold."""
         with np.errstate(divide="ignore"):  # a block may hold nothing that counts
             held = sum(np.log(n[self.cells[:, j]]) for j, n in enumerate(self.members))
-        mass = np.where(self.is_truth, log_p[0], log_p[1:]) + np.asarray(held)  # shape (C, U)
+        own = np.where(self.is_truth, log_p[0], log_p[1:])  # shape (C, U)
+        mass, held = own + np.asarray(held), np.array(held)
         opened = np.argsort(-mass, axis=0, kind="stable")[: max(self.budget // self.largest, 1)]
-        np.put_along_axis(mass, opened, -np.inf, axis=0)
+        for log_of in (mass, held):
+            np.put_along_axis(log_of, opened, -np.inf, axis=0)
+        rest = self._rest(held, change(log_sum(mass), log_p[0]))
         # every guess in the blocks (T, U, q); the truth first, and nothing twice
         blocks = self.cells[opened]
         T, U, q = blocks.shape
@@ -115,7 +118,27 @@ class Search:
             counted &= (step < size[:, None]) & self.counted[j][at, column]
             is_truth &= at == self.truth[j]
         found = GuessSet.after_truth(self.true, codes, (counted & ~is_truth).reshape(-1, U))
-        return replace(found, lines=self.lines), change(log_sum(mass), log_p[0])
+        return replace(found, lines=self.lines), rest
+
+    def _rest(self, held: Array, by_middles: Array) -> Rest:
+        """A random sample of the guesses in blocks (C, U) of which the log number is held."""
+        rng, R, number = np.random.default_rng(0), self.budget // COARSE, log_sum(held)
+        block = np.stack(
+            [
+                rng.choice(len(held), R, p=np.exp(log_n - n)) if n >= 0 else np.zeros(R, np.int64)
+                for log_n, n in zip(held.T, number, strict=True)
+            ],
+            axis=1,
+        )  # shape (R, U)
+        column, codes = np.arange(len(number)), np.empty((*block.shape, len(self.points)))
+        counted, is_truth = np.broadcast_to(number >= 0, block.shape), np.ones(block.shape, bool)
+        for j, (begin, n) in enumerate(zip(self.starts, self.members, strict=True)):
+            of = self.cells[block, j]
+            at = begin[of] + (rng.random(block.shape) * n[of, column]).astype(np.int64)
+            codes[:, :, j] = self.points[j][at, column]
+            is_truth &= at == self.truth[j]
+        guesses = GuessSet.after_truth(self.true, codes, counted & ~is_truth)
+        return Rest(replace(guesses, lines=self.lines), number, by_middles)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
