@@ -30,6 +30,7 @@ class FittedPart:
 
     @property
     def is_tree(self) -> bool:
+        """Whether trees draw its columns."""
         return isinstance(self.fit.model, CART)
 
     def table(self, codes: Codes) -> Codes:

@@ -116,6 +116,7 @@ class Stacked:
         self.shape = *lead, *aligned.place[-1].shape
 
     def any(self) -> bool:
+        """Whether one is not zero."""
         return any(values.any() for _, values in self.parts)
 
     def __getitem__(self, key: tuple[Any, ...]) -> Any:
