@@ -1,6 +1,5 @@
 """The sets of y*: which values the intruder considers for a target."""
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations, product
@@ -91,29 +90,26 @@ class GuessSet:
 
 
 class Rest(NamedTuple):
-    """What blocks hold that stay closed, by a random sample of their guesses.
+    """A random sample of the guesses that a search leaves out."""
 
-    Log posteriors are relative to the truth's.
-    """
-
-    guesses: GuessSet  # the truth, and R guesses, each as probable as any other
-    log_number: Array  # (U,): log of how many guesses there are
-    by_middles: Array  # (U,): log posterior of them all if each were as its middle
+    guesses: GuessSet  # the truth, and R guesses
+    log_weight: Array  # (R, U): log of 1 / R, over the probability of the guess in the sample
 
     def log_at_most(self, log_prior: Array, log_evidence: Array) -> Array:
-        """Log posterior of them all, by the sample (R + 1, U): estimate plus two standard errors.
+        """Log posterior of all that is left out, relative to the truth's, by that of the sample.
 
-        Infinite where the evidence rules a guess of the sample out: of a model that does (trees)
-        few guesses hold most of the posterior, and may stand anywhere between impossible ones.
+        ``log_prior``, ``log_evidence`` (R + 1, U). Estimate plus two standard errors. Infinite
+        where the evidence rules a guess of the sample out: of a model that does (trees) few guesses
+        may hold most of the posterior, and stand anywhere between impossible ones.
         """
         log_p, counted = log_prior + log_evidence, self.guesses.counted[1:]
-        w = np.where(counted, change(log_p[1:], log_p[0]), -np.inf)
+        possible = log_p[0] > -np.inf
+        w = np.where(counted, log_p[1:] + self.log_weight, -np.inf)
         out = counted & (log_prior[1:] > -np.inf) & (log_evidence[1:] == -np.inf)
-        log_mean = log_sum(w) - math.log(len(w))
-        spread = np.square(np.exp(change(w, log_mean))).mean(axis=0) - 1
-        error = 2 * np.sqrt(np.maximum(spread, 0.0) / len(w))
-        found = np.where(out.any(axis=0), np.inf, self.log_number + log_mean + np.log1p(error))
-        return np.where(log_p[0] > -np.inf, found, self.by_middles)
+        found = log_sum(w)
+        spread = len(w) * np.square(np.exp(change(w, found))).sum(axis=0) - 1
+        error = np.log1p(2 * np.sqrt(np.maximum(spread, 0.0) / len(w)))
+        return np.where(out.any(axis=0) & possible, np.inf, change(found + error, log_p[0]))
 
 
 def cells(line: Array) -> Array:

@@ -256,8 +256,9 @@ def test_a_search_whose_truth_is_impossible(others, rest):
     log_p = np.full(search.coarse().codes.shape[:2], others)
     log_p[0] = -np.inf
     left = search.finer(log_p)[1]
-    nothing = np.full(left.guesses.counted.shape, -np.inf)
-    assert left.log_at_most(np.zeros(nothing.shape), nothing).tolist() == [rest]
+    log_p = np.full(left.guesses.counted.shape, others)
+    log_p[0] = -np.inf
+    assert left.log_at_most(np.zeros(log_p.shape), log_p).tolist() == [rest]
 
 
 def test_what_a_search_left_out_of_a_truth_that_is_impossible_may_be_all():
