@@ -5,7 +5,10 @@ Its first axis counts independent fits F, its second the B = 2 C batches: halves
 order.
 """
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 from scipy.stats import f, t
 
 from .arrays import Array, Flags, Ints
@@ -61,6 +64,29 @@ def student_factor(variance: Array, n_batches: int) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         inverse = np.where(squares > 0, squares / variance.sum(axis=0) ** 2, 0.0)
     return np.asarray(np.interp(inverse, _INVERSE, _FACTOR))
+
+
+def zeros(shape: tuple[int, ...], dtype: Any) -> npt.NDArray[Any]:
+    """Zeros that take no room, and cannot be written to."""
+    return np.broadcast_to(np.zeros((), dtype=dtype), shape)
+
+
+def in_batches(deviations: Any, B: int) -> Any:
+    """Deviations (F, B', G, U) of neighbouring chains together, so that the variance stays."""
+    own = deviations.shape[1]
+    if own == B:
+        return deviations
+    if not deviations.any():
+        return zeros((len(deviations), B, *deviations.shape[2:]), deviations.dtype)
+    halves = 2 if own % 2 == 0 and B % 2 == 0 else 1
+    units, groups = own // halves, B // halves
+    out = np.empty((len(deviations), B, *deviations.shape[2:]), dtype=deviations.dtype)
+    for g, members in enumerate(np.array_split(np.arange(units), groups)):
+        scale = np.sqrt(len(members) * groups / units)  # of means of unequal numbers
+        for half in range(halves):
+            mean = deviations[:, members * halves + half].mean(axis=1)
+            out[:, g * halves + half] = scale * mean
+    return out
 
 
 def chains_disagree(deviations: Array, level: float = 0.001) -> Flags:

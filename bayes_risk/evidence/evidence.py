@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.arrays import Array, Rng
-from bayes_risk._core.batches import standard_error, variance_by_fit
+from bayes_risk._core.batches import standard_error, variance_by_fit, zeros
 from bayes_risk._core.logspace import change
 from bayes_risk.release.release import EncodedRelease
 
@@ -67,11 +67,11 @@ class Evidence:
         """How many data sets' evidence the base fit moves."""
         return self.joined or len(self.log_evidence)
 
-    def moved_base(self) -> npt.NDArray[np.float32]:
+    def moved_base(self, block: slice = slice(None)) -> npt.NDArray[np.float32]:
         """How far each batch of the base fit moves log p(y* | y_A), shape (B, G, U)."""
         if self.base_deviations is not None:
-            return self.base_deviations
-        return np.asarray(self.deviations[0] / -np.float32(self.of_base))
+            return self.base_deviations[..., block]
+        return np.asarray(self.deviations[0, ..., block] / -np.float32(self.of_base))
 
     def mcse(self) -> Array:
         """Monte Carlo standard error of the log evidence summed over releases, shape (G, U)."""
@@ -103,11 +103,6 @@ class Evidence:
         return replace(
             self, log_evidence=log_evidence, deviations=deviations, by_column=by_column, apart=apart
         )
-
-
-def zeros(shape: tuple[int, ...], dtype: Any) -> npt.NDArray[Any]:
-    """Zeros that take no room, and cannot be written to."""
-    return np.broadcast_to(np.zeros((), dtype=dtype), shape)
 
 
 def known_evidence(found: Simulated, targets: Targets) -> Evidence:
@@ -228,21 +223,3 @@ def relative_to_truth(
         best = np.maximum(base.max(axis=0, keepdims=True), -1e300)
         base = base - np.where(at > -np.inf, at, best)
     return Evidence(log_evidence=log_evidence, deviations=deviations, base=base, **how)
-
-
-def in_batches(deviations: Any, B: int) -> Any:
-    """Deviations (F, B', G, U) of neighbouring chains together, so that the variance stays."""
-    own = deviations.shape[1]
-    if own == B:
-        return deviations
-    if not deviations.any():
-        return zeros((len(deviations), B, *deviations.shape[2:]), deviations.dtype)
-    halves = 2 if own % 2 == 0 and B % 2 == 0 else 1
-    units, groups = own // halves, B // halves
-    out = np.empty((len(deviations), B, *deviations.shape[2:]), dtype=deviations.dtype)
-    for g, members in enumerate(np.array_split(np.arange(units), groups)):
-        scale = np.sqrt(len(members) * groups / units)  # of means of unequal numbers
-        for half in range(halves):
-            mean = deviations[:, members * halves + half].mean(axis=1)
-            out[:, g * halves + half] = scale * mean
-    return out

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.arrays import Array, Flags, Ints, Rng
+from bayes_risk._core.batches import in_batches
 from bayes_risk._core.logspace import change, log_sum
 from bayes_risk._core.parallel import in_order
 
@@ -156,10 +157,12 @@ def added_parts(parts: Sequence[Ratio]) -> Ratio:
     """Parts that are independent a posteriori: their logs add."""
     if len(parts) == 1:
         return parts[0]
+    B = min(len(p.deviation) for p in parts)
+    moved = [in_batches(p.deviation[None], B)[0] for p in parts]
     return Ratio(
         value=np.sum([p.value for p in parts], axis=0),
         parts=np.stack([p.value for p in parts]),
-        deviation=np.sum([p.deviation for p in parts], axis=0, dtype=np.float32),
+        deviation=np.sum(moved, axis=0, dtype=np.float32),
         khat=np.max([p.khat for p in parts], axis=0),
         ess=np.min([p.ess for p in parts], axis=0),
     )

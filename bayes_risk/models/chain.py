@@ -8,50 +8,65 @@ confidential table, so that a release has the probability
 
 An intruder who knows every other record knows y entirely under each guess, and the log evidence of
 a guess is the sum of the parts'. A guess of a column moves the part that draws it, and each later
-part of which it is a predictor.
+part of which it is a predictor. So do log predictives of whole records, from which `membership`
+takes its ratios: parameters of different parts are independent given the records that are known.
+
+Of an intruder who knows the records A alone, the others are summed out. Where all columns of the
+parts are synthesised and one draw of the parameters made the release, this leaves
+
+    p(Z | y*, y_A) = prod_k int p_k(Z_k | Z_<k, theta_k) p_k(theta_k | y*, y_A) dtheta_k,
+
+and logs add. With draws of their own, data sets share the unknown rows:
+
+    p(Z^(1..m) | y*, y_A) = int p(y_U | y*, y_A) prod_l prod_k p_k(Z_k^(l) | Z_<k^(l), y) dy_U.
+
+A part that is given columns of another ties its rows y_U to that part's, and the integral is no
+product. Without such a part it is, and the parts impute their rows apart. Trees are told how many
+unknown records lie in each leaf, and may be given no column that another part draws.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial, reduce
-from itertools import product
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from bayes_risk._core.arguments import taken
-from bayes_risk._core.arrays import Array, Ints, Rng
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.matching import distinct_rows
 from bayes_risk._core.progress import Asked, Progress, shows_progress
 from bayes_risk._core.validate import is_sequence, known_columns
 from bayes_risk.data.microdata import Codes, Microdata, checked_table
 from bayes_risk.data.record_weights import survey_weights
 from bayes_risk.data.variables import Number, Variable
 from bayes_risk.evidence.by_column import factors_of
-from bayes_risk.evidence.contract import Capabilities, Offer, Targets, drawn_as, offers, rows_kept
-from bayes_risk.evidence.evidence import Evidence, in_batches
+from bayes_risk.evidence.contract import (
+    Capabilities,
+    Offer,
+    Targets,
+    drawn_as,
+    model_name,
+    offers,
+)
+from bayes_risk.evidence.evidence import Evidence
 from bayes_risk.evidence.leave_one_out import ratio_of_fit
-from bayes_risk.evidence.methods import EvidenceMethod, choose_method
+from bayes_risk.evidence.methods import LACKING, EvidenceMethod, choose_method
 from bayes_risk.evidence.problem import AuditProblem
-from bayes_risk.evidence.runner import Budget, EvidenceRunner
-from bayes_risk.intruder.guesses import GuessSet, Itself
+from bayes_risk.evidence.runner import Budget, Chains, EvidenceRunner, Fits, Sampling
+from bayes_risk.intruder.guesses import Itself
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.release.release import EncodedRelease
 
+from .chain_parts import ChainPosterior, FittedPart, added_evidence, children_of, of_guesses
 from .fits.synthesis import Declaration, Request, Synthesis, made_columns
 from .marginals import Marginals
 from .mixture.dpmpm import DPMPM
 from .mixture.mixture import Mixture
 from .regression.regression import Regression
 from .trees.cart import CART
-
-ALL_KNOWN = (
-    "not offered by Chain: records that are not known are in several parts at once; give "
-    'knows_records="all-but-target"'
-)
 
 
 @contextmanager
@@ -234,52 +249,6 @@ def _together(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FittedPart:
-    """A part that is fitted: the columns that it draws, and where the chain has its columns."""
-
-    fit: Any
-    own: tuple[str, ...]
-    at: Ints  # (p_k,)
-
-    def table(self, codes: Codes) -> Codes:
-        """Its columns of the chain's coded tables (..., p)."""
-        return codes[..., self.at].astype(self.fit.microdata.codes.dtype)
-
-    def release(self, release: EncodedRelease) -> EncodedRelease | None:
-        """What it made of the chain's release, the columns before it as released; None: nothing."""
-        names = [c for c in release.synthesized if c in self.own]
-        data, way = self.fit.microdata, self.way(release.parameters)
-        if not names:
-            return None
-        columns = np.array([c in names for c in data.columns])
-        source = replace(release.source, synthesized=names, draw_index=None, maker=None)
-        more: Any = {"source": replace(source, parameters=way), "synthesized": names}
-        more |= {"codes": self.table(release.codes), "columns": columns, "parameters": way}
-        return replace(release, microdata=data, **more)
-
-    def way(self, parameters: str | None) -> str | None:
-        """How its parameters are drawn: without modes those of one mode are any."""
-        modes = "one-mode" in self.fit.parameters
-        return "independent" if parameters == "one-mode" and not modes else parameters
-
-    def targets(self, cases: Targets) -> tuple[Targets, Ints] | None:
-        """The targets with their guesses of its columns, each once, and which guess has which."""
-        place = {int(j): k for k, j in enumerate(self.at)}
-        there = [q for q, j in enumerate(cases.columns) if int(j) in place]
-        if not there:
-            return None
-        guesses, dtype = cases.guesses, self.fit.microdata.codes.dtype
-        first, cell, _ = distinct_rows(guesses.cells[:, there])
-        counted = np.zeros((len(first), len(cases)), dtype=bool)
-        np.logical_or.at(counted, cell, guesses.counted)
-        codes = guesses.codes[first][:, :, there].astype(dtype)
-        own = GuessSet(codes, cell[guesses.truth], counted, guesses.cells[first][:, there])
-        columns = np.array([place[int(cases.columns[q])] for q in there])
-        profiles = self.table(cases.profiles)
-        return replace(cases, profiles=profiles, columns=columns, guesses=own), cell
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ChainFit(Synthesis):
     """Fits of the parts, each to the columns before it and its own."""
 
@@ -324,17 +293,54 @@ class ChainFit(Synthesis):
         made_columns(release, self.microdata, self._modelled, lacking)
         if release.classes == "own" or release.groups is not None:
             raise InputError('classes="own" and groups are not offered for a chain; leave them out')
-        if intruder.knows_less:
-            why = f"{intruder.in_words()[:-1]}: {ALL_KNOWN}"
-            return Capabilities([Offer("parts", refusal=why)])
         can = []
         for one, part in self._made(release):
             with _of_part(1 + self.parts.index(one), one.fit.model):
                 can.append(one.fit.capabilities(part, intruder))
         further = ["factors", *["log-prior"] * all(map(_predicts, can))]
         own: Any = {"compute": self.evidence, "in_words": self._in_words, "workers": True}
+        own["strategy"] = self  # of `membership`, which has no evidence computed
+        if intruder.knows_less:
+            further.append("knowing")
+            own["refusal"] = self._why_all_must_be_known(release, intruder, can)
         found = [Offer("parts", **own), *offers(self, *further)]
         return Capabilities(found, any_rows=all(one.any_rows for one in can))
+
+    def _why_all_must_be_known(
+        self, release: EncodedRelease, intruder: Intruder, can: Sequence[Capabilities]
+    ) -> str:
+        """Why the parts' evidence does not add for who does not know all records; or nothing."""
+        several, drawn = len(release.by_draw) > 1, self._modelled
+        who, cure = intruder.in_words()[:-1], '; give knows_records="all-but-target"'
+        if kept := [c for c in drawn if c not in release.synthesized]:
+            return (
+                f"{who}: column {kept[0]!r} of a part stays as it is, and tells of the other "
+                f"columns of records that are not known; synthesise all of {drawn}, or{cure[1:]}"
+            )
+        for k, (one, of) in enumerate(zip(self.parts, can, strict=True), start=1):
+            name, tree = f"{who}: part {k} of the chain ({model_name(one.fit)})", one.is_tree
+            given = [c for c in one.fit.microdata.columns if c in drawn and c not in one.own]
+            if refused := [offer.refusal for offer in of.of_evidence if not of.methods]:
+                return f"{name}: {refused[0]}"
+            if given and tree:
+                return f"{name} shows how many records lie in each class of {given[0]!r}{cure}"
+            if given and several:
+                return (
+                    f"{name} is given {given[0]!r}, and m = {release.m} data sets share the "
+                    f"records that are not known; give a release of one data set, or{cure[1:]}"
+                )
+            if several and "imputed" not in of:
+                return f"{name} cannot impute records that are not known{cure}"
+        return ""
+
+    def knowing(self, known: Flags, release: EncodedRelease, *, rng: Rng, **how: Any) -> "ChainFit":
+        """The parts given the known records alone."""
+        each = zip(self._made(release), children_of(rng, len(self.parts)), strict=True)
+        parts = [
+            replace(one, fit=one.fit.knowing(known, part, rng=child, **how))
+            for (one, part), child in each
+        ]
+        return replace(self, parts=tuple(parts))
 
     def mechanism(self, release: EncodedRelease) -> str:
         said = [
@@ -364,6 +370,48 @@ class ChainFit(Synthesis):
                 problem = _problem(one.fit, part, cases)
                 yield problem, choose_method(problem), cell
 
+    def begin(self, fits: Fits, cases: Targets) -> Sampling:
+        """Chains of all parts beside one another, where each has predictives."""
+        seen = [problem for problem, _, _ in self._seen(fits.release, cases)]
+        for k, problem in enumerate(seen, start=1):
+            if "predictive" not in problem.capabilities:
+                lacking = LACKING.format("membership")
+                raise InputError(f"part {k} of the chain ({model_name(problem.fit)}) {lacking}")
+        begun = [
+            EvidenceRunner(problem, "predictive", child, fits.n_jobs, fits.progress).begun(
+                problem.cases
+            )
+            for problem, child in zip(seen, children_of(fits.rng, len(seen)), strict=True)
+        ]
+        chains = [sampling.chains[0] for sampling in begun]
+        each = zip(self.parts, chains, strict=True)
+        fit: Any = replace(self, parts=tuple(replace(one, fit=of.fit) for one, of in each))
+
+        def posterior(k: int) -> ChainPosterior:
+            return ChainPosterior(fit.parts, [of.posteriors[k]() for of in chains])
+
+        ways: Any = [partial(posterior, k) for k in range(len(chains[0].posteriors))]
+        together = Sampling(fits, [Chains(fit, ways)])
+        together.modes = next((of.modes for of in begun if of.modes is not None), None)
+        return together
+
+    def without(
+        self,
+        record: int,
+        release: EncodedRelease | None,
+        l: int,
+        *,
+        start: "ChainPosterior",
+        rng: Rng,
+    ) -> "ChainPosterior":
+        """The posteriors of the parts, each without the record."""
+        made = [None] * len(self.parts) if release is None else [z for _, z in self._made(release)]
+        each = zip(self.parts, made, start.each, children_of(rng, len(made)), strict=True)
+        return ChainPosterior(
+            self.parts,
+            [one.fit.without(record, z, l, start=of, rng=child) for one, z, of, child in each],
+        )
+
     def _in_words(self, release: EncodedRelease, targets: Targets) -> str:
         each = self._seen(release, targets)
         said = [f"{', '.join(of.release.synthesized)} {way.name}" for of, way, _ in each]
@@ -387,11 +435,11 @@ class ChainFit(Synthesis):
         for (problem, way, cell), child in zip(seen, rng.spawn(len(seen)), strict=True):
             runner = EvidenceRunner(problem, way.offer, child, n_jobs, progress)
             one = way.run(runner, problem.cases, budget)
-            found.append(_of_guesses(replace(one, base=runner.base(problem.cases, one)), cell))
+            found.append(of_guesses(replace(one, base=runner.base(problem.cases, one)), cell))
             own = factors_of(problem.capabilities, way.name, problem.release, problem.cases)
             several = not isinstance(own, str) and len(own) > 1
             apart &= one.by_column is not None or not several
-        whole = _added(found)
+        whole = added_evidence(found)
         return whole if apart else replace(whole, by_column=None)
 
     def factors(
@@ -415,7 +463,7 @@ class ChainFit(Synthesis):
             if (predicting := can.fit_for("log-prior")) is not None:
                 out += predicting.log_prior(part, cases)[cell]
                 continue
-            posterior = partial(can["predictive"].fit.informed, part)
+            posterior = partial(_sampled(can).informed, part)
             (child,) = rng.spawn(1)
             out += ratio_of_fit(posterior, cases, child, 1).value[cell]
         return out
@@ -462,65 +510,18 @@ def _drawn(
     return found
 
 
+def _sampled(can: Capabilities) -> Any:
+    """What has draws of a part's parameters; None: nothing."""
+    return can.fit_for("predictive") or can.fit_for("imputed")
+
+
 def _predicts(can: Capabilities) -> bool:
     """Whether a part says what it expects of a record before the release."""
-    return "log-prior" in can or ("predictive" in can and can["predictive"].fit is not None)
+    return "log-prior" in can or _sampled(can) is not None
 
 
 def _problem(fit: Any, release: EncodedRelease, cases: Targets) -> AuditProblem:
-    """The audit of a part, for an intruder who knows every other record."""
-    worst, nobody = Intruder(), np.zeros(0, dtype=np.int64)
-    can = fit.capabilities(release, worst)
-    return AuditProblem(fit, release, worst, can, Itself(), nobody, None, None, cases, nobody)
-
-
-def _added(each: Sequence[Evidence]) -> Evidence:
-    """Evidence of the parts for the same guesses: logs add.
-
-    Errors of fits with the same place in their audits are added batch by batch: the parts' draws
-    are independent, so that the variances add. Those without a base fit stand last.
-    """
-    m = len(each[0].log_evidence)
-    B = min((one.deviations.shape[1] for one in each if one.deviations.any()), default=2)
-    moved = [in_batches(one.deviations, B) for one in each]
-    drawn = [of for of in moved if len(of) == m + 1]
-    alone = [of for of in moved if len(of) == 1 and of.any()]
-    deviations = [reduce(np.add, of) for of in (drawn, alone) if of] or moved[:1]
-    bases = [one.base for one in each if one.base is not None]
-    led = [one for one in each if one.modes is not None]
-    modes = [[*one.apart] or [one] for one in each] if any(one.apart for one in each) else []
-    apart = tuple(_added(some) for some in product(*modes)) if modes else ()
-    return Evidence(
-        log_evidence=reduce(np.add, (one.log_evidence for one in each)),
-        deviations=np.concatenate(deviations),
-        khat=np.max([one.khat for one in each], axis=0),
-        ess=np.min([one.ess for one in each], axis=0),
-        base=reduce(np.add, bases) if len(bases) == len(each) else None,
-        base_deviations=None if drawn else np.zeros_like(moved[0][0]),
-        modes=led[0].modes if led else None,
-        imputed=any(one.few_chains for one in each),
-        apart=apart,
-        by_column=_by_column(each),
-        joined=m * bool(drawn and alone),
-    )
-
-
-def _of_guesses(found: Evidence, cell: Ints) -> Evidence:
-    """The same for guesses of which several may be one here."""
-    along = {"log_evidence": 1, "deviations": 2, "base": 0, "by_column": 2}
-    of = {name: getattr(found, name) for name in along}
-    taken_at: Any = {
-        k: None if v is None else np.take(v, cell, axis=along[k]) for k, v in of.items()
-    }
-    apart = tuple(_of_guesses(one, cell) for one in found.apart)
-    return replace(found, apart=apart, **taken_at)
-
-
-def _by_column(each: Sequence[Evidence]) -> Array | None:
-    """Factors of all parts one behind the other; of a part with one, all its evidence."""
-    parts = [one.log_evidence[None] if one.by_column is None else one.by_column for one in each]
-    if sum(map(len, parts)) == 1:
-        return None
-    m = len(each[0].log_evidence)
-    whole = all(part.shape[1] == m for part in parts) and rows_kept(each[0].log_evidence) == m
-    return np.concatenate([part if whole else part.sum(axis=1, keepdims=True) for part in parts])
+    """The audit of a part, which asks of the intruder only whether all records are known."""
+    who = Intruder() if cases.known is None else Intruder(knows_records="none")
+    can, nobody = fit.capabilities(release, who), np.zeros(0, dtype=np.int64)
+    return AuditProblem(fit, release, who, can, Itself(), nobody, None, None, cases, nobody)

@@ -11,12 +11,13 @@ import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.batches import in_batches, zeros
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import distinct_rows
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.data.variables import Number, Variable
 from bayes_risk.evidence.contract import Targets
-from bayes_risk.evidence.evidence import Evidence, in_batches, zeros
+from bayes_risk.evidence.evidence import Evidence
 from bayes_risk.evidence.methods import HOUSEHOLD, IN_FILE, JOINED
 from bayes_risk.evidence.problem import Sample
 from bayes_risk.intruder import priors
@@ -48,7 +49,7 @@ class Aligned(NamedTuple):
         guesses, mine = self.targets.guesses, self.cases[-1]
         founds = [one.found for one in chosen]
         found = self._sum(which, founds)
-        base = None if last.base is None else self._taken(last.base, -1)
+        base = None if last.base is None else self.taken(last.base, -1)
         base_of_last = last.found.base is not None and which[-1] == len(self.each) - 1
         return replace(
             last,
@@ -57,7 +58,7 @@ class Aligned(NamedTuple):
             cases=self.targets,
             found=replace(
                 found,
-                base=self._taken(last.found.base, -1) if base_of_last else None,
+                base=self.taken(last.found.base, -1) if base_of_last else None,
                 apart=tuple(self._sum(which, of) for of in modes_of(founds)),
             ),
             disclosed=np.any([self.each[t].disclosed[self.cases[t]] for t in which], axis=0),
@@ -71,23 +72,13 @@ class Aligned(NamedTuple):
     def _variables(self) -> list[Variable | Number]:
         return [self.each[-1].microdata.variables[j] for j in self.targets.columns]
 
-    def _stacked(self, parts: Sequence[tuple[int, Any]]) -> Any:
-        """Values (.., ..., G, U) of several evidences, one behind the other, as `_taken`."""
-        (_, first), at = parts[0], 0
-        shape = sum(len(values) for _, values in parts), *first.shape[1:-2]
-        out = np.empty((*shape, *self.place[-1].shape), dtype=first.dtype)
-        for t, values in parts:
-            out[at : at + len(values)] = self._taken(values, t)
-            at += len(values)
-        return out
-
-    def _taken(self, values: Any, t: int) -> Any:
+    def taken(self, values: Any, t: int, block: slice = slice(None)) -> Any:
         """Values (..., G, U) of an evidence for the joint guesses; 0 where one is not counted."""
-        place, cases = self.place[t], self.cases[t]
-        (G, U), counted = place.shape, self.targets.guesses.counted
-        if values.shape[-2:] == (G, U) and counted.all() and (cases == np.arange(U)).all():
+        place, cases = self.place[t][:, block], self.cases[t][block]
+        (G, U), counted = self.place[t].shape, self.targets.guesses.counted[:, block]
+        if values.shape[-2:] == (G, U) and counted.all() and (cases == np.arange(U)[block]).all():
             if (place == np.arange(G)[:, None]).all():  # all of them, as they are
-                return values
+                return values[..., block]
         out = np.empty((*values.shape[:-2], *place.shape), dtype=values.dtype)
         for lead in np.ndindex(values.shape[:-2]):
             for g, row in enumerate(place):  # of all at once there would be a copy
@@ -102,15 +93,38 @@ class Aligned(NamedTuple):
         with_error = [one.deviations.shape[1] for _, one in moved if one.deviations.any()]
         B = min(with_error, default=2)
         shape = (len(founds[-1].deviations), B, *self.place[-1].shape)
-        deviations = zeros(shape, founds[-1].deviations.dtype)
+        deviations: Any = zeros(shape, founds[-1].deviations.dtype)
         if with_error:
-            deviations = self._stacked([(t, in_batches(one.deviations, B)) for t, one in moved])
+            deviations = Stacked(self, [(t, in_batches(one.deviations, B)) for t, one in moved])
         return Evidence(
-            log_evidence=self._stacked(parts),
+            log_evidence=np.asarray(Stacked(self, parts)),
             deviations=deviations,
             **of_fits(founds, [self.cases[t] for t in which]),
             joined=len(founds[-1].log_evidence),
         )
+
+
+class Stacked:
+    """Values (.., ..., G, U) of several evidences, one behind the other, as `Aligned.taken`.
+
+    They are put together where some cases are read, ``[..., block]``: all would be a join's peak.
+    """
+
+    def __init__(self, aligned: Aligned, parts: Sequence[tuple[int, Any]]) -> None:
+        self.aligned, self.parts, (_, first) = aligned, parts, parts[0]
+        lead = sum(len(values) for _, values in parts), *first.shape[1:-2]
+        self.shape = *lead, *aligned.place[-1].shape
+
+    def any(self) -> bool:
+        """Whether one is not zero."""
+        return any(values.any() for _, values in self.parts)
+
+    def __getitem__(self, key: tuple[Any, ...]) -> Any:
+        each = [self.aligned.taken(values, t, key[-1]) for t, values in self.parts]
+        return np.concatenate(each)[key[:-1]]
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> npt.NDArray[Any]:
+        return np.asarray(self[..., slice(None)], dtype)
 
 
 def of_several(

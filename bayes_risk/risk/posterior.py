@@ -10,10 +10,10 @@ import numpy.typing as npt
 from scipy.special import expit
 
 from bayes_risk._core.arrays import Array, Flags, Ints
-from bayes_risk._core.batches import chains_disagree, standard_error
+from bayes_risk._core.batches import chains_disagree, standard_error, zeros
 from bayes_risk._core.errors import InputError, UnreliableWeightsWarning
 from bayes_risk._core.logspace import log_sum
-from bayes_risk.evidence.evidence import PART, Evidence, zeros
+from bayes_risk.evidence.evidence import PART, Evidence
 from bayes_risk.evidence.leave_one_out import FEW, Ratio
 from bayes_risk.evidence.prior_weights import PriorWeights
 from bayes_risk.intruder.guesses import GuessSet
@@ -135,7 +135,6 @@ def weigh(
     log_p -= log_sum(log_p)
     log_truth = at_truth(log_p, truth)
     p_truth = np.exp(log_truth)
-    prior = prior._replace(moved=moved_prior(found, prior))
     size = max(PART // max(found.deviations[..., :1].size, 1), FEW)  # all would be a join's peak
     blocks = [slice(u, u + size) for u in range(0, len(truth), size)]
     drawn = bool(found.deviations.any())
@@ -166,10 +165,9 @@ def _errors(
     by_evidence: Array = zeros((*of_fits.shape[:2], len(truth)), float)
     if drawn:
         by_evidence = np.einsum("fbgu,gu->fbu", of_fits, np.exp(log_p))  # 0 at the truth
-    moved, fit = prior.moved, prior.fit if isinstance(prior.fit, int) else prior.fit[block]
-    prior = prior._replace(
-        log_p=prior.log_p[:, block], moved=None if moved is None else moved[..., block], fit=fit
-    )
+    fit = prior.fit if isinstance(prior.fit, int) else prior.fit[block]
+    moves = moved_prior(found, prior, block)
+    prior = prior._replace(log_p=prior.log_p[:, block], moved=moves, fit=fit)
     shift, change = _moved(by_evidence, log_p, prior, truth)
     # of each data set: its own fit and 1/m of the base fit; to first order, as it is of the sum
     by_release = np.full((m, len(truth)), np.nan if by_evidence.any() else 0.0)
@@ -208,20 +206,25 @@ def _moved(
     return shift, change
 
 
-def moved_prior(found: Evidence, prior: PriorWeights) -> npt.NDArray[Any] | None:
+def moved_prior(
+    found: Evidence, prior: PriorWeights, block: slice = slice(None)
+) -> npt.NDArray[Any] | None:
     """How far batches of the base fit move the log prior, (B, G, U); None: it is not estimated.
 
     The base fit moves log p(y* | y_A) by ``b_g`` relative to the truth's, and the evidence by
     ``-m b_g``. Where it has estimated a share ``r_g`` of the prior, it moves the log prior by
     ``r_g (b_g - centre)``, the centre being the mean of b under the predictive.
     """
-    if prior.moved is not None or prior.from_base is None or found.base is None:
-        return prior.moved
-    b, log_base = found.moved_base().astype(float), found.base + prior.log_widths
+    if prior.moved is not None:
+        return prior.moved[..., block]
+    if prior.from_base is None or found.base is None:
+        return None
+    b = found.moved_base(block).astype(float)
+    log_base = found.base[:, block] + np.broadcast_to(prior.log_widths, found.base.shape)[:, block]
     predictive = np.exp(log_base - log_sum(log_base))
-    possible = np.where(np.isneginf(prior.log_p), 0.0, predictive)
+    possible = np.where(np.isneginf(prior.log_p[:, block]), 0.0, predictive)
     centre: Array = np.einsum("bgu,gu->bu", b, possible)
-    return np.asarray(prior.from_base * (b - centre[:, None]))
+    return np.asarray(prior.from_base[:, block] * (b - centre[:, None]))
 
 
 def disagreed(found: Evidence, shift: Array) -> Flags:

@@ -20,12 +20,13 @@ import numpy.typing as npt
 import pandas as pd
 
 from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.batches import in_batches, zeros
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.logspace import change, log_sum
 from bayes_risk._core.matching import distinct_rows
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.data.variables import Variable
-from bayes_risk.evidence.evidence import Evidence, in_batches, relative_to_truth, zeros
+from bayes_risk.evidence.evidence import Evidence, relative_to_truth
 from bayes_risk.evidence.prior_weights import PriorContext, PriorWeights, prior_weights
 from bayes_risk.intruder import priors
 

@@ -12,9 +12,8 @@ from scipy.special import gammaln, logsumexp
 from scipy.stats import chi2
 
 import bayes_risk as br
-from bayes_risk._core.batches import variance_by_fit
+from bayes_risk._core.batches import in_batches, variance_by_fit
 from bayes_risk.data.variables import Number
-from bayes_risk.evidence.evidence import in_batches
 from bayes_risk.evidence.modes import Modes
 from bayes_risk.models import DPMPM, Marginals
 from bayes_risk.risk.aligned import _value_hash

@@ -304,7 +304,7 @@ def work_of(problem: AuditProblem, method: EvidenceMethod) -> Work:
     if fit.records_differ or problem.release.classes == "own":  # the release tells them apart
         cases = len(problem.rows)
     closed = offer.compute is not None
-    led = {} if offer.strategy is None else {"chains": offer.strategy.n_chains}
+    led = {} if closed or offer.strategy is None else {"chains": offer.strategy.n_chains}
     sizes = {"cases": cases, "guesses": guesses, "columns": columns}
     return sizes | {"draws": 0 if closed else fit.n_draws} | led
 

@@ -232,7 +232,7 @@ def _refusal(problem: AuditProblem) -> str:
 
 
 MEMBERS = AuditQuestion(
-    methods=("predictive",),
+    methods=("predictive", "parts"),
     lacking=LACKING.format("membership"),
     refusal=_refusal,
 )

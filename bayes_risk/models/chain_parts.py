@@ -1,0 +1,164 @@
+"""Parts of a chain of models: what each sees of a release, guesses and draws, and their sums."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from bayes_risk._core.arrays import Array, Ints, Rng
+from bayes_risk._core.batches import in_batches
+from bayes_risk._core.matching import distinct_rows
+from bayes_risk.data.microdata import Codes
+from bayes_risk.evidence.contract import Predictive, Targets, rows_kept
+from bayes_risk.evidence.evidence import Evidence
+from bayes_risk.intruder.guesses import GuessSet
+from bayes_risk.release.release import EncodedRelease
+
+from .trees.cart import CART
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FittedPart:
+    """A part that is fitted: the columns that it draws, and where the chain has its columns."""
+
+    fit: Any
+    own: tuple[str, ...]
+    at: Ints  # (p_k,)
+
+    @property
+    def is_tree(self) -> bool:
+        """Whether trees draw its columns."""
+        return isinstance(self.fit.model, CART)
+
+    def table(self, codes: Codes) -> Codes:
+        """Its columns of the chain's coded tables (..., p)."""
+        return codes[..., self.at].astype(self.fit.microdata.codes.dtype)
+
+    def release(self, release: EncodedRelease) -> EncodedRelease | None:
+        """What it made of the chain's release, the columns before it as released; None: nothing."""
+        names = [c for c in release.synthesized if c in self.own]
+        data, way = self.fit.microdata, self.way(release.parameters)
+        if not names:
+            return None
+        columns = np.array([c in names for c in data.columns])
+        source = replace(release.source, synthesized=names, draw_index=None, maker=None)
+        more: Any = {"source": replace(source, parameters=way), "synthesized": names}
+        more |= {"codes": self.table(release.codes), "columns": columns, "parameters": way}
+        return replace(release, microdata=data, **more)
+
+    def way(self, parameters: str | None) -> str | None:
+        """How its parameters are drawn: without modes those of one mode are any."""
+        modes = "one-mode" in self.fit.parameters
+        return "independent" if parameters == "one-mode" and not modes else parameters
+
+    def targets(self, cases: Targets) -> tuple[Targets, Ints] | None:
+        """The targets with their guesses of its columns, each once, and which guess has which."""
+        place = {int(j): k for k, j in enumerate(self.at)}
+        there = [q for q, j in enumerate(cases.columns) if int(j) in place]
+        if not there:
+            return None
+        guesses, dtype = cases.guesses, self.fit.microdata.codes.dtype
+        first, cell, _ = distinct_rows(guesses.cells[:, there])
+        counted = np.zeros((len(first), len(cases)), dtype=bool)
+        np.logical_or.at(counted, cell, guesses.counted)
+        codes = guesses.codes[first][:, :, there].astype(dtype)
+        own = GuessSet(codes, cell[guesses.truth], counted, guesses.cells[first][:, there])
+        columns = np.array([place[int(cases.columns[q])] for q in there])
+        profiles = self.table(cases.profiles)
+        return replace(cases, profiles=profiles, columns=columns, guesses=own), cell
+
+
+def children_of(rng: Rng, n: int) -> list[Rng]:
+    """Generators of n parts: of one part that which is given, as if it were no chain."""
+    return [rng, *rng.spawn(n - 1)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PartPredictive:
+    """A part's predictive for the guesses of the chain; ``cell`` (G,): its guess of each."""
+
+    inner: Predictive
+    cell: Ints
+
+    @property
+    def batch(self) -> Ints:
+        return self.inner.batch
+
+    def log_truth(self, block: slice) -> Array:
+        return self.inner.log_truth(block)
+
+    def log_sums(self, block: slice, log_weights: Array) -> Array:
+        return self.inner.log_sums(block, log_weights)[:, self.cell]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChainPosterior:
+    """Posteriors of the parts, which are independent of one another."""
+
+    parts: Sequence[FittedPart]
+    each: Sequence[Any]
+
+    def predictives(self, targets: Targets, *, rng: Rng) -> list[PartPredictive]:
+        """Those of all parts, one behind the other: their logs add."""
+        found = list[PartPredictive]()
+        every = zip(self.parts, self.each, children_of(rng, len(self.parts)), strict=True)
+        for one, posterior, child in every:
+            if (seen := one.targets(targets)) is not None:
+                cases, cell = seen
+                found += [PartPredictive(p, cell) for p in posterior.predictives(cases, rng=child)]
+        return found
+
+
+def added_evidence(each: Sequence[Evidence]) -> Evidence:
+    """Evidence of the parts for the same guesses: logs add.
+
+    Errors of fits with the same place in their audits are added batch by batch: the parts' draws
+    are independent, so that the variances add. Those without a base fit stand last.
+    """
+    m = len(each[0].log_evidence)
+    B = min((one.deviations.shape[1] for one in each if one.deviations.any()), default=2)
+    moved = [in_batches(one.deviations, B) for one in each]
+    drawn = [of for of in moved if len(of) == m + 1]
+    alone = [of for of in moved if len(of) == 1 and of.any()]
+    deviations = [reduce(np.add, of) for of in (drawn, alone) if of] or moved[:1]
+    bases = [one.base for one in each if one.base is not None]
+    led = [one for one in each if one.modes is not None]
+    modes = [[*one.apart] or [one] for one in each] if any(one.apart for one in each) else []
+    apart = tuple(added_evidence(some) for some in product(*modes)) if modes else ()
+    return Evidence(
+        log_evidence=reduce(np.add, (one.log_evidence for one in each)),
+        deviations=np.concatenate(deviations),
+        khat=np.max([one.khat for one in each], axis=0),
+        ess=np.min([one.ess for one in each], axis=0),
+        base=reduce(np.add, bases) if len(bases) == len(each) else None,
+        base_deviations=None if drawn else np.zeros_like(moved[0][0]),
+        modes=led[0].modes if led else None,
+        imputed=any(one.few_chains for one in each),
+        apart=apart,
+        by_column=_by_column(each),
+        joined=m * bool(drawn and alone),
+    )
+
+
+def of_guesses(found: Evidence, cell: Ints) -> Evidence:
+    """The same for guesses of which several may be one here."""
+    along = {"log_evidence": 1, "deviations": 2, "base": 0, "by_column": 2}
+    of = {name: getattr(found, name) for name in along}
+    taken_at: Any = {
+        k: None if v is None else np.take(v, cell, axis=along[k]) for k, v in of.items()
+    }
+    apart = tuple(of_guesses(one, cell) for one in found.apart)
+    return replace(found, apart=apart, **taken_at)
+
+
+def _by_column(each: Sequence[Evidence]) -> Array | None:
+    """Factors of all parts one behind the other; of a part with one, all its evidence."""
+    parts = [one.log_evidence[None] if one.by_column is None else one.by_column for one in each]
+    if sum(map(len, parts)) == 1:
+        return None
+    m = len(each[0].log_evidence)
+    whole = all(part.shape[1] == m for part in parts) and rows_kept(each[0].log_evidence) == m
+    return np.concatenate([part if whole else part.sum(axis=1, keepdims=True) for part in parts])
