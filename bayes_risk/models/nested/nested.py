@@ -329,7 +329,7 @@ class NestedFit(Synthesis):
             given = households_in(codes, layout, self._number)
             return in_table(codes, completed(theta, rules, layout, given, columns, rng=rng), layout)
         many = np.bincount(own.size, minlength=len(layout.sizes))
-        made = drawn_households(Masses.of(theta, rules, layout), many, possible=True, rng=rng)
+        made = drawn_households(Masses.of(theta, rules, layout), many, rng=rng)
         order = np.argsort(own.size, kind="stable")  # drawn size after size
         head_row = own.head_row[order]
         spans = [np.arange(own.first[i], own.first[i + 1]) for i in order]
