@@ -198,7 +198,7 @@ def choose(u, weights, n):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def below(u, weights, n):
+def drawn_place(u, weights, n):
     """Place among n cumulated weights; u is uniform."""
     u *= weights[n - 1]
     begin, end = 0, n - 1
@@ -234,7 +234,7 @@ def one_cell(rng, every, guide, which, rule, e, but, b):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def cumulate(psi, of_spouse, every, guide):
+def cumulate_cells(psi, of_spouse, every, guide):
     """Weights of no partners and of partners (2, C), and where to look for what is above k / C."""
     C = psi.shape[0]
     for which in range(2):
@@ -276,9 +276,10 @@ def draw_violations(rng, many, further, given, psi, rule, member, out):
     begun, fits, good = given
     (S, B, F), C, M, (R, E) = many.shape, psi.shape[1], member.shape[2], (len(begun), len(good))
     every, guide, room = np.empty((2, C)), np.empty((2, C), np.int64), np.empty(M)
-    kinds, filled, cells = np.empty((R, 3 * E + 2)), np.empty(R, np.bool_), np.empty(R, np.int64)
+    kinds, filled, n = np.empty((R, 3 * E + 2)), np.empty(R, np.bool_), np.empty(C + 1, np.int64)
     for g in range(F):
-        cumulate(psi[g], rule[2], every, guide)
+        cumulate_cells(psi[g], rule[2], every, guide)
+        n[:] = 0  # of each cell; n[-1]: of those that were not found
         for b in range(B):
             filled[:] = False
             for s in range(S):
@@ -294,29 +295,27 @@ def draw_violations(rng, many, further, given, psi, rule, member, out):
                     kind, u = 0, rng.random() * kinds[t, 3 * E + 1]
                     while kind < 3 * E + 1 and kinds[t, kind] <= u:
                         kind += 1
-                    e, way, n, place = (kind + 1) // 3, kind % 3, 0, -1
+                    e, way, place = (kind + 1) // 3, kind % 3, -1
                     if way == 2:  # who is the first before the partner not to fit
                         y, place = fits[e, b, g] / fits[0, b, g], 0
                         u = rng.random() * (1.0 - y ** (t - 1))
                         while place < t - 2 and u >= 1.0 - y ** (place + 1):
                             place += 1
-                    while n < t - 1 - (e > 0 and way < 2):
-                        goes, but = 0 if 0 <= place <= n else e, e if n == place else -1
-                        cells[n] = one_cell(rng, every, guide, 0, rule, goes, but, b)
-                        n += 1
+                    for j in range(t - 1 - (e > 0 and way < 2)):
+                        goes, but = 0 if 0 <= place <= j else e, e if j == place else -1
+                        n[one_cell(rng, every, guide, 0, rule, goes, but, b)] += 1
                     if e:
-                        cells[n] = one_cell(rng, every, guide, 1, rule, e, -1, b)
-                        n += 1
+                        n[one_cell(rng, every, guide, 1, rule, e, -1, b)] += 1
                     if way == 0:
-                        cells[n] = one_cell(rng, every, guide, 0, rule, -1, e, b)
+                        n[one_cell(rng, every, guide, 0, rule, -1, e, b)] += 1
                     elif way == 1:
-                        cells[n] = one_cell(rng, every, guide, 1, rule, -1 if e else 0, -1, b)
-                    for n in range(t):
-                        c = cells[n]
-                        if c >= 0:
-                            for m in range(M):
-                                room[m] = member[c, g, m]
-                            out[c, g, choose(rng.random(), room, M)] += 1
+                        n[one_cell(rng, every, guide, 1, rule, -1 if e else 0, -1, b)] += 1
+        for c in range(C):
+            if n[c]:
+                for m in range(M):
+                    room[m] = member[c, g, m]
+                for _ in range(n[c]):
+                    out[c, g, choose(rng.random(), room, M)] += 1
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -333,7 +332,7 @@ def draw_cells(rng, label, heads, first, psi, fits, other, spouse, of_spouse, pa
             s = partners[k]
             fit = fits[of_spouse[s], b, g] ** (r - 1) if spouse[b, s] else 0.0
             kinds[k + 1] = kinds[k] + r * psi[g, s] * fit
-        kind, place, e = below(rng.random(), kinds, S + 1), -1, 0
+        kind, place, e = drawn_place(rng.random(), kinds, S + 1), -1, 0
         if kind:
             place, e = at + int(rng.random() * r), of_spouse[partners[kind - 1]]
         total = 0.0
@@ -342,7 +341,7 @@ def draw_cells(rng, label, heads, first, psi, fits, other, spouse, of_spouse, pa
             every[c] = total
         for j in range(at, at + r):
             u = rng.random()
-            cells[j] = partners[kind - 1] if j == place else below(u, every, C)
+            cells[j] = partners[kind - 1] if j == place else drawn_place(u, every, C)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
