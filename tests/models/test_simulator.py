@@ -28,7 +28,7 @@ pytestmark = [
 ]
 
 FAR_FROM_KNOWN_TREES = pytest.mark.xfail(
-    reason="41 % on this table: with the record, a quarter of the leaves of its tree is another"
+    reason="40 % on this table: with the record, a quarter of the leaves of its tree is another"
 )
 
 

@@ -99,14 +99,14 @@ def fitted_ratio(examples: Examples, steps: Ints) -> RatioFit:
         sums = _Sums(F[..., some], examples.log_share, examples.drawn, fold)
         w, before_it = np.zeros(len(some)), -np.inf
         for penalty in PENALTIES:
-            w, scores = sums.fits(w, penalty)
+            w, scores, H = sums.fits(w, penalty)
             log_p = normalised(scores + examples.log_share)
             gain = np.bincount(examples.run, log_p[at] - before[at]) / np.bincount(examples.run)
             error = float(gain.std(ddof=1) / np.sqrt(len(gain)))
             worth = float(gain.mean()) - CAUTION * error
             if best is None or worth > best.worth + 1e-12:
                 sure = gain.mean() > t.ppf(SURE, len(gain) - 1) * error
-                best = _Choice(worth, bool(sure), some, penalty, w, log_p, gain)
+                best = _Choice(worth, bool(sure), some, penalty, w, H, log_p, gain)
             if worth < before_it:  # smaller ones fit worse still
                 break
             before_it = worth
@@ -129,6 +129,7 @@ class _Choice(NamedTuple):
     some: Ints
     penalty: float
     w: Array
+    H: Array  # (d, d): curvature of the log score
     log_p: Array
     gain: Array
 
@@ -136,10 +137,8 @@ class _Choice(NamedTuple):
 def _standardised(examples: Examples) -> tuple[Array, Array]:
     """Features less their mean over guesses, in units of their spread; and the units."""
     phi, counted = examples.features, np.isfinite(examples.log_share)
-    with np.errstate(invalid="ignore"):
-        inside = np.where(counted[..., None], phi, 0.0)
-    n_of = counted.sum(axis=1)[:, None, None]
-    F = np.where(counted[..., None], phi - inside.sum(axis=1, keepdims=True) / n_of, 0.0)
+    mean = np.einsum("ng,ngd->nd", counted / counted.sum(axis=1, keepdims=True), phi)
+    F = np.where(counted[..., None], phi - mean[:, None], 0.0)
     scale = np.sqrt((F**2).sum(axis=(0, 1)) / counted.sum())
     scale = np.where(scale > 1e-9, scale, np.inf)
     return F / scale, scale
@@ -157,14 +156,11 @@ def _directions(F: Array, examples: Examples, best: _Choice) -> Array:
     off = F[np.arange(len(F)), examples.drawn] - np.einsum("ng,ngd->nd", p, F)
     by_run = np.zeros((int(examples.run.max()) + 1, F.shape[2]))
     np.add.at(by_run, examples.run, off)
-    p = np.exp(normalised(F @ best.w + examples.log_share))
-    centred = (F - np.einsum("ng,ngd->nd", p, F)[:, None]) * np.sqrt(p)[..., None]
-    flat = centred.reshape(-1, F.shape[2])
-    H, L = flat.T @ flat, best.penalty * len(F) * np.eye(F.shape[2])
-    A = np.linalg.inv(H + L)
-    every = np.vstack([by_run @ A, np.sqrt(best.penalty * len(F)) * A, (not best.sure) * best.w])
+    unit, L = np.eye(F.shape[2]), best.penalty * len(F)
+    A = np.linalg.inv(best.H + L * unit)
+    every = np.vstack([by_run @ A, np.sqrt(L) * A, (not best.sure) * best.w])
     # those that move the scores of the examples most
-    root = np.linalg.cholesky(H / len(F) + 1e-9 * np.eye(len(H)))
+    root = np.linalg.cholesky(best.H / len(F) + 1e-9 * unit)
     _, values, at = np.linalg.svd(every @ root, full_matrices=False)
     most = slice(0, DIRECTIONS)
     return np.asarray(np.linalg.solve(root.T, (values[most, None] * at[most]).T).T)
@@ -208,8 +204,8 @@ class _Sums:
             second.append(flat @ flat.T - mean @ mean.T)
         return np.stack(first), np.stack(second)
 
-    def fits(self, w: Array, penalty: float) -> tuple[Array, Array]:
-        """The fit to all (d,), from a start, and scores (N, G) from fits without their fold."""
+    def fits(self, w: Array, penalty: float) -> tuple[Array, Array, Array]:
+        """The fit to all (d,), scores (N, G) from fits without their fold, and curvature (d, d)."""
         N, ridge = float(self.sizes.sum()), np.eye(len(w)) * penalty
 
         def loss(w: Array) -> tuple[Array, float]:
@@ -243,7 +239,7 @@ class _Sums:
         scores = np.empty(self.log_share.T.shape)
         for part, at in zip(self.parts, without, strict=True):
             scores[self.order[part]] = np.tensordot(at, self.F[..., part], 1).T
-        return w, scores
+        return w, scores, H.sum(axis=0)
 
 
 def normalised(log_p: Array) -> Array:
