@@ -53,14 +53,16 @@ def run_of(
     names = [str(c) for c in release.synthesized]
     for table in tables:
         if lacking := [c for c in names if c not in table.columns]:
-            how = f"returned a table without column {lacking[0]!r}; the release has it"
-            raise InputError("generator", how)
+            raise InputError(
+                "generator", f"returned a table without column {lacking[0]!r}; the release has it"
+            )
     given = replace(release, datasets=tables, draw_index=None, groups=None, seed_entropy="run")
     try:
         found = EncodedRelease.of(given, data)
     except InputError as error:
-        how = f"returned tables that do not fit the table it was given: {error}"
-        raise InputError("generator", how) from None
+        raise InputError(
+            "generator", f"returned tables that do not fit the table it was given: {error}"
+        ) from None
     return RunFiles(found.codes, found.corresponds)
 
 

@@ -232,9 +232,12 @@ class SimulatorFit(Fitted):
             raise InputError("parameters", parameters, f"; give one of {list(self.parameters)}")
         made = self.model.synthesizes(self.microdata.columns)
         if columns is not None and set(columns) != set(made):
-            cure = "name these in Simulator(columns=...)"
-            how = f"are not those that the generator replaces, {made}; {cure}"
-            raise InputError("columns", list(columns), how)
+            raise InputError(
+                "columns",
+                list(columns),
+                f"are not those that the generator replaces, {made}; name these in "
+                "Simulator(columns=...)",
+            )
         rng = np.random.default_rng(random_seed)
         files = [self.microdata.decode(self.microdata.codes)] * m
         if self.runs:
