@@ -328,7 +328,7 @@ def _looked_at(
 ) -> tuple[list[str], dict[str, _Look]]:
     """Names of the columns, and a look at those whose first fields are numbers."""
     with _opened(file, dialect) as opened:
-        reader = csv.reader(_without_nul(opened, file), **dialect.reader)
+        reader = csv.reader(_checked(opened, file, dialect), **dialect.reader)
         header = next(reader, None)
         if not header:
             raise InputError(f"{str(file)!r} is empty; its first line must name the columns")
@@ -367,13 +367,24 @@ def _wrong_length(file: Path, dialect: Dialect, names: int) -> InputError:
         )
 
 
-def _without_nul(lines: Iterator[str], file: Path) -> Iterator[str]:
-    """NUL characters end a field without a word: an error."""
+def _checked(lines: Iterator[str], file: Path, dialect: Dialect) -> Iterator[str]:
+    """Lines of a file but for what pandas reads otherwise, without a word.
+
+    A NUL character ends a field; of an empty line that a carriage return alone ends it leaves out
+    the separator that begins the next one, so that all values stand one column to the left.
+    """
+    before = ""
     for line in lines:
         if "\0" in line:
             raise InputError(
                 f"{str(file)!r} holds NUL characters, as files in UTF-16 do; save it as UTF-8"
             )
+        if before == "\r" and line.startswith(dialect.separator):
+            raise InputError(
+                f"{str(file)!r} holds an empty line that ends in a carriage return alone; "
+                "remove the empty lines, or save the file with lines that end in line feeds"
+            )
+        before = line
         yield line
 
 
@@ -382,7 +393,8 @@ def _emptied(text: str, dialect: Dialect, na: Sequence[str]) -> str:
     end = re.escape(dialect.separator)
     quoted = r'"(?:[^"\\]|\\.)*"' if dialect.escape else r'"(?:[^"]|"")*"'
     words = "|".join(spelt(word, re.escape(dialect.decimal)) for word in na)
-    field = re.compile(rf"{quoted}|(?<![^{end}\n])(?:{words})(?![^{end}\r\n])", re.DOTALL)
+    begins, ends = rf"(?<![^{end}\r\n])", rf"(?![^{end}\r\n])"
+    field = re.compile(rf"{begins}(?:{quoted}|(?:{words}){ends})", re.DOTALL)
     return field.sub(lambda m: m[0] if m[0].startswith('"') else '""', text)
 
 

@@ -3,7 +3,7 @@
 Joint grids too large to compute are searched coarse to fine. Every so many-th value of each
 variable makes a coarse grid, whose points stand for the blocks of fine guesses around them. The
 blocks in which the coarse posterior puts most are then opened, as many as the budget allows; what
-the others held is reported, not forgotten.
+the others hold is estimated from a random sample of their guesses, and reported.
 """
 
 import math
@@ -14,16 +14,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import comb
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError, shown
-from bayes_risk._core.logspace import change, log_sum
 from bayes_risk._core.validate import is_number, is_sequence, one_of, positive, whole_number
 from bayes_risk.data.microdata import Codes, Microdata, Number, Variable
 from bayes_risk.data.precision import SAME
 from bayes_risk.data.variables import check_magnitude
 
-from .guesses import Guesses, GuessSet, Neighbourhood, check_room, edges, no_grid
+from .guesses import Guesses, GuessSet, Neighbourhood, Rest, check_room, edges, no_grid
 from .quantiles import Place, Scan
 
 COARSE = 4  # the coarse grid may take one in so many guesses of the budget
@@ -83,6 +83,15 @@ class Search:
         self.is_truth = np.logical_and.reduce(  # shape (C, U)
             [at == t for at, t in zip(self.middles, self.truth, strict=True)]
         )
+        # guesses with one value that is not the truth's, (K, U, q), if they are few
+        along = [(j, v) for j, n in enumerate(lengths) for v in range(n)]
+        few = len(along) <= budget // COARSE
+        self.lines_of_truth = np.broadcast_to(
+            np.stack(self.truth, axis=1), (few * len(along), len(column), len(lengths))
+        ).copy()
+        for row, (j, v) in zip(self.lines_of_truth, along, strict=False):
+            row[:, j] = v
+        self.least = 1 + few  # values in which other guesses differ from the truth
 
     def coarse(self) -> GuessSet:
         """The middle of every block, and the truth; shape (blocks + 1, ...) joint."""
@@ -93,29 +102,76 @@ class Search:
         found = GuessSet.after_truth(self.true, codes, counted, self.cells)
         return replace(found, finer=self.finer, lines=self.lines)
 
-    def finer(self, log_p: Array) -> tuple[GuessSet, Array]:
-        """Guesses of the likeliest blocks (and the truth); log of the others, the truth being 1."""
+    def finer(self, log_p: Array) -> tuple[GuessSet, Rest]:
+        """The truth, guesses with one other value, and the likeliest blocks; what is left out."""
         with np.errstate(divide="ignore"):  # a block may hold nothing that counts
             held = sum(np.log(n[self.cells[:, j]]) for j, n in enumerate(self.members))
         mass = np.where(self.is_truth, log_p[0], log_p[1:]) + np.asarray(held)  # shape (C, U)
-        opened = np.argsort(-mass, axis=0, kind="stable")[: max(self.budget // self.largest, 1)]
-        np.put_along_axis(mass, opened, -np.inf, axis=0)
+        n_opened = max((self.budget - len(self.lines_of_truth)) // self.largest, 1)
+        opened = np.argsort(-mass, axis=0, kind="stable")[:n_opened]
+        shut = np.ones(mass.shape, dtype=bool)
+        np.put_along_axis(shut, opened, False, axis=0)
         # every guess in the blocks (T, U, q); the truth first, and nothing twice
         blocks = self.cells[opened]
         T, U, q = blocks.shape
         offsets = np.array(list(product(*(range(int(s.max())) for s in self.sizes))))  # (S, q)
-        codes = np.empty((T * len(offsets), U, q))
-        counted, is_truth = np.ones((2, T, len(offsets), U), dtype=bool)
+        places = np.empty((T * len(offsets), U, q), dtype=np.int64)
+        counted = np.ones((T, len(offsets), U), dtype=bool)
         for j in range(q):
             begin, size = self.starts[j][blocks[:, :, j]], self.sizes[j][blocks[:, :, j]]
             step = offsets[:, j][None, :, None]
             at = begin[:, None] + np.minimum(step, size[:, None] - 1)  # shape (T, S, U)
-            column = np.arange(U)
-            codes[:, :, j] = self.points[j][at, column].reshape(-1, U)
-            counted &= (step < size[:, None]) & self.counted[j][at, column]
-            is_truth &= at == self.truth[j]
-        found = GuessSet.after_truth(self.true, codes, (counted & ~is_truth).reshape(-1, U))
-        return replace(found, lines=self.lines), change(log_sum(mass), log_p[0])
+            counted &= step < size[:, None]
+            places[:, :, j] = at.reshape(-1, U)
+        far = (places != np.stack(self.truth, axis=1)).sum(axis=2) >= self.least
+        return self._guesses(
+            np.concatenate([self.lines_of_truth, places]),
+            np.concatenate(
+                [np.ones(self.lines_of_truth.shape[:2], bool), counted.reshape(-1, U) & far]
+            ),
+        ), self._rest(shut)
+
+    def _guesses(self, places: Ints, counted: Flags) -> GuessSet:
+        """The truth and guesses (G, U, q) of these places, those of them that count."""
+        codes, column = np.empty(places.shape), np.arange(places.shape[1])
+        is_truth = np.ones(counted.shape, dtype=bool)
+        for j, (points, c, truth) in enumerate(
+            zip(self.points, self.counted, self.truth, strict=True)
+        ):
+            at = places[:, :, j]
+            codes[:, :, j] = points[at, column]
+            counted, is_truth = counted & c[at, column], is_truth & (at == truth)
+        found = GuessSet.after_truth(self.true, codes, counted & ~is_truth)
+        return replace(found, lines=self.lines)
+
+    def _rest(self, shut: Flags) -> Rest:
+        """Random guesses that differ from the truth in k values, each k as often, if not searched.
+
+        Much of what trees leave possible agrees with the truth in the first columns, so that a
+        sample of all guesses alike would miss it.
+        """
+        rng, R, U, q = (
+            np.random.default_rng(0),
+            self.budget // COARSE,
+            len(self.true),
+            len(self.points),
+        )
+        column = np.arange(U)
+        others = np.stack([c.sum(axis=0) - 1 for c in self.counted])  # (q, U)
+        k = rng.integers(self.least, q + 1, (R, U))
+        differs = rng.random((R, U, q)).argsort(axis=2) < k[:, :, None]
+        log_w = np.full((R, U), math.log(q + 1 - self.least) - math.log(R)) + np.log(comb(q, k))
+        places, block = np.empty((R, U, q), dtype=np.int64), np.zeros((R, U), dtype=np.int64)
+        with np.errstate(divide="ignore"):
+            for j, (truth, begin) in enumerate(zip(self.truth, self.starts, strict=True)):
+                log_w += np.where(differs[:, :, j], np.log(others[j]), 0.0)
+                at = (rng.random((R, U)) * others[j]).astype(np.int64)
+                at += at >= truth  # those that count come first
+                places[:, :, j] = np.where(differs[:, :, j], at, truth)
+                of = np.searchsorted(begin, places[:, :, j], side="right") - 1
+                block = block * len(begin) + of
+        counted = shut[block, column] & np.isfinite(log_w)
+        return Rest(self._guesses(places, counted), log_w)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

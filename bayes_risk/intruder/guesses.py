@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations, product
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.logspace import change, log_sum
 from bayes_risk._core.validate import whole_number
 from bayes_risk.data.microdata import Codes, Microdata
 
@@ -28,17 +29,16 @@ class GuessSet:
     the same cell of a variable have, for every target, the same value of it, so that densities
     which depend on a few of the variables are computed once a cell. ``finer``: where these guesses
     are a coarse part of too many, turns their log posterior (G, U) into the finer guesses around
-    the likely ones, and the log posterior of all that those leave out, relative to the truth's
-    (U,). ``refine``: where these guesses only look for the model's predictive, turns its log
-    density (G, U) into the next ones. ``lines``: of variables whose guesses are unevenly spaced,
-    their values (K, U), NaN where one does not count.
+    the likely ones, and what those leave out (`Rest`). ``refine``: where these guesses only look
+    for the model's predictive, turns its log density (G, U) into the next ones. ``lines``: of
+    variables whose guesses are unevenly spaced, their values (K, U), NaN where one does not count.
     """
 
     codes: Codes
     truth: npt.NDArray[np.int64]
     counted: Flags
     cells: Ints
-    finer: "Callable[[Array], tuple[GuessSet, Array]] | None" = None
+    finer: "Callable[[Array], tuple[GuessSet, Rest]] | None" = None
     refine: "Callable[[Array], GuessSet] | None" = None
     lines: Mapping[int, Array] = field(default_factory=dict)
 
@@ -87,6 +87,29 @@ class GuessSet:
         """Log volume of the cell around each guess, over all variables, shape (G, U)."""
         none = np.broadcast_to(0.0, self.codes.shape[:2])
         return none if not self.lines else sum((self.log_width(q) for q in self.lines), none)
+
+
+class Rest(NamedTuple):
+    """A random sample of the guesses that a search leaves out."""
+
+    guesses: GuessSet  # the truth, and R guesses
+    log_weight: Array  # (R, U): log of 1 / R, over the probability of the guess in the sample
+
+    def log_at_most(self, log_prior: Array, log_evidence: Array) -> Array:
+        """Log posterior of all that is left out, relative to the truth's, by that of the sample.
+
+        ``log_prior``, ``log_evidence`` (R + 1, U). Estimate plus two standard errors. Infinite
+        where the evidence rules a guess of the sample out: of a model that does (trees) few guesses
+        may hold most of the posterior, and stand anywhere between impossible ones.
+        """
+        log_p, counted = log_prior + log_evidence, self.guesses.counted[1:]
+        possible = log_p[0] > -np.inf
+        w = np.where(counted, log_p[1:] + self.log_weight, -np.inf)
+        out = counted & (log_prior[1:] > -np.inf) & (log_evidence[1:] == -np.inf)
+        found = log_sum(w)
+        spread = len(w) * np.square(np.exp(change(w, found))).sum(axis=0) - 1
+        error = np.log1p(2 * np.sqrt(np.maximum(spread, 0.0) / len(w)))
+        return np.where(out.any(axis=0) & possible, np.inf, change(found + error, log_p[0]))
 
 
 def cells(line: Array) -> Array:

@@ -526,11 +526,14 @@ def gathered(
     log_rest = np.full(len(cases), -np.inf)
     if (finer := cases.guesses.finer) is not None:  # coarse ones, where the posterior is
         searched = how.search_prior
-        coarse = method.run(runner, cases, budget._replace(refit_budget=0))
-        believed = prior_weights(
-            how.search_prior, context._replace(base=runner.base(cases, coarse))
-        ).log_p
-        guesses, log_rest = finer(believed + coarse.log_evidence.sum(axis=0))
+
+        def believed(of: Targets) -> tuple[Array, Array]:
+            rough = method.run(runner, of, budget._replace(refit_budget=0))
+            prior = context._replace(cases=of, base=runner.base(of, rough))
+            return prior_weights(searched, prior).log_p, rough.log_evidence.sum(axis=0)
+
+        guesses, rest = finer(np.add(*believed(cases)))
+        log_rest = rest.log_at_most(*believed(replace(cases, guesses=rest.guesses)))
         cases = replace(cases, guesses=guesses)
     found = method.run(runner, cases, budget)
     unchanged = ~encoded.replaced[cases.record]

@@ -1,7 +1,9 @@
 """Delimited files as programs write them: told from the file and said, or given."""
 
+import csv
 import datetime
 import gzip
+import io
 import re
 
 import numpy as np
@@ -484,3 +486,30 @@ def test_a_release_is_saved_in_the_form_of_its_original_without_labels(tmp_path)
         release.save(tmp_path / "made")
     plain = release.save(tmp_path / "plain", labels=True)[0].read_text()
     assert plain.splitlines()[0] == "id,sex,pay,day" and "p1" in plain
+
+
+def test_lines_that_end_in_any_way_are_those_of_another_reader(tmp_path):
+    """Empty lines, fields and quotes: the rows that the csv module reads, or a named error."""
+    rng, path, refused = np.random.default_rng(3), tmp_path / "a.csv", 0
+    fields = np.array(["u", "v w", "", "zz", '"zz"', '"p,\r\rq"', 'l"m', "zzz"], dtype=object)
+    for _ in range(150):
+        ends = rng.choice(["\n", "\r", "\r\n"], rng.integers(1, 3))
+        rows = [",".join(rng.choice(fields, 3)) for _ in range(rng.integers(2, 9))]
+        rows = [
+            "x,y,z",
+            '"a",b,c',
+            *(row for row in rows for row in [row] + [""] * rng.integers(2)),
+        ]
+        text = "".join(row + rng.choice(ends) for row in rows)
+        path.write_bytes(text.encode())
+        if re.search(r"(?<=[\r\n])\r,", text):  # pandas leaves out the separator
+            with pytest.raises(InputError, match="an empty line that ends in a carriage return"):
+                read_table(path, missing="blank")
+            refused += 1
+            continue
+        parts = re.split(r'((?:(?<=[,\r\n])|^)"(?:[^"]|"")*")', text)  # what is quoted stays
+        parts[::2] = [re.sub(r"(?<=[,\r\n])zz(?=[,\r\n]|$)", "", part) for part in parts[::2]]
+        expected = [row for row in csv.reader(io.StringIO("".join(parts), newline="")) if row]
+        table = read_table(path, missing="blank", na=["zz"]).fillna("")
+        assert [list(table), *table.to_numpy().tolist()] == expected, repr(text)
+    assert 5 < refused < 75

@@ -255,7 +255,10 @@ def test_a_search_whose_truth_is_impossible(others, rest):
     search = Search(points, counted, truth, budget=1000)
     log_p = np.full(search.coarse().codes.shape[:2], others)
     log_p[0] = -np.inf
-    assert search.finer(log_p)[1].tolist() == [rest]
+    left = search.finer(log_p)[1]
+    log_p = np.full(left.guesses.counted.shape, others)
+    log_p[0] = -np.inf
+    assert left.log_at_most(np.zeros(log_p.shape), log_p).tolist() == [rest]
 
 
 def test_what_a_search_left_out_of_a_truth_that_is_impossible_may_be_all():

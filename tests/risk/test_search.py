@@ -69,6 +69,31 @@ def test_a_budget_too_small_for_the_posterior_is_said_to_be(audit):
     assert (risk.left_out > 0.02).any() and not risk.reliable[risk.left_out > 0.02].any()
 
 
+def test_a_search_among_guesses_that_trees_rule_out_may_leave_out_all_and_says_so():
+    """Few guesses hold the posterior, anywhere between impossible ones."""
+    rng = np.random.default_rng(0)
+    columns = {c: rng.choice([f"v{k}" for k in range(6)], 40) for c in "abc"}
+    df = pd.DataFrame({"x": rng.integers(0, 3, 40), **columns})
+    fit = br.models.CART(["a", "b", "c"], min_leaf=3).fit(df, random_seed=1)
+    release, how = fit.synthesize(m=1, random_seed=1), {"targets": 15, "random_seed": 3}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", br.UnreliableWeightsWarning)
+        full, searched = (
+            br.attribute_risk(fit, release, guesses=br.JointGrid({}, budget=b), **how)
+            for b in (216, 150)
+        )
+    assert full.n_guesses == 216 > searched.n_guesses and not full.left_out.any()
+    shares = [
+        full.posterior(label).merge(searched.posterior(label)[list("abc")])["probability"].sum()
+        for label in full.index
+    ]
+    left = 1 - np.array(shares)
+    assert (left > 0.02).sum() > 3 and not searched.reliable[left > 0.02].any()
+    assert (searched.left_out == 1).any()
+    assert "how much of a posterior was left out is not known" in searched.sentence()
+    pd.testing.assert_frame_equal(searched.certain(), full.certain())  # along each variable
+
+
 def test_fits_are_not_repeated_for_the_fine_grid(audit, monkeypatch):
     from bayes_risk.evidence.runner import Fits
 
@@ -89,7 +114,11 @@ def test_blocks_hold_every_guess_once():
     search = Search(points, counted, truth, budget=60)
     coarse = search.coarse()
     fine, rest = search.finer(np.zeros(coarse.codes.shape[:2]))
-    assert np.isfinite(rest).all()
+    flat = np.zeros(rest.guesses.counted.shape)
+    closed = 77 - fine.counted.sum(axis=0)
+    assert (closed > 5).all()
+    within = np.exp(rest.log_at_most(flat, flat)) / closed
+    assert ((within > 0.9) & (within < 4)).all()  # of 15 guesses, and two standard errors
     for u in range(2):
         kept = fine.codes[fine.counted[:, u], u]
         assert len(np.unique(kept, axis=0)) == len(kept)
@@ -110,7 +139,8 @@ def test_guesses_that_do_not_count_hide_no_others():
     log_p[~coarse.counted] = -np.inf
     fine, rest = search.finer(log_p)
     found = fine.codes[fine.counted[:, 0], 0, 0]
-    assert {0.0, 1.0, 2.0} <= set(found) and found.min() == 0 and np.isfinite(rest).all()
+    assert {0.0, 1.0, 2.0} <= set(found) and found.min() == 0
+    assert np.isfinite(rest.log_at_most(*np.zeros((2, *rest.guesses.counted.shape)))).all()
 
 
 def test_a_grid_that_no_budget_of_that_size_can_search():

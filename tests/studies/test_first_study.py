@@ -536,6 +536,7 @@ def test_the_study_runs_to_a_verdict_as_it_stands(tmp_path, write):
         "above your thresholds",
         "inconclusive",
     )
+    assert result.verdict.usefulness == "useful enough"
     assert (tmp_path / "out" / "report.html").is_file()
 
 

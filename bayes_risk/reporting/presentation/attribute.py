@@ -71,7 +71,9 @@ def _remarks(risk: AttributeRisk) -> str:
         f" Values of {'1 record is' if given == 1 else f'{given:,} records are'} disclosed "
         f"with certainty ({names}): no other value is possible.": given,
         f" The joint grid was searched coarse to fine; up to {plain(100 * most, 2)} % of a "
-        "posterior was left out.": most,
+        "posterior was left out.": 0 < most < 1,
+        " The joint grid was searched coarse to fine; how much of a posterior was left out is not "
+        "known.": most == 1,
     }
     return "".join(words for words, holds in said.items() if holds)
 
