@@ -37,7 +37,7 @@ check: docs ## the second tier: workers, stopped runs, whole studies, browser, d
 slow: $(STAMP) ## calibration and other long tests
 	$(BIN)/python -m pytest -m slow
 
-soak: $(STAMP) ## thousands of random studies, broken files and killed runs: 90 minutes of processor time
+soak: $(STAMP) ## thousands of random studies, broken files and killed runs: an hour of processor time
 	$(BIN)/python -m pytest -m soak -n 2 --durations=20 tests/soak tests/app/test_fuzz_study.py tests/app/test_fuzz_files.py
 
 lowest: ## both tiers of tests with the lowest versions allowed, in .venv-lowest

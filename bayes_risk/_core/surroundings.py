@@ -23,8 +23,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from .errors import InputError
-
 # in the environment of a command and of its workers: where temporary files outlive it
 OWN = "BAYES_RISK_OWN_PROCESS"
 CACHE = "NUMBA_CACHE_DIR"
@@ -100,16 +98,19 @@ def read_nothing_here() -> None:
 
 def numba_cache() -> Folder | None:
     """Let Numba keep functions in a folder of the user alone; one that is to go is returned."""
-    if CACHE in os.environ or os.access(Path(__file__).parents[1], os.W_OK):
+    given = os.environ.get(CACHE)
+    if not given and os.access(Path(__file__).parents[1], os.W_OK):
         return None
-    from .checkpoint import private_folder  # which imports NumPy
-
     try:
-        usual = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        place = Path(usual).absolute() / "bayes-risk"
+        usual = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        place = Path(given or usual / "bayes-risk").absolute()
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        private_folder(place, "the cache of compiled functions")
-    except (OSError, RuntimeError, InputError):
+        place.mkdir(mode=0o700, exist_ok=True)
+        found, own = place.lstat(), getattr(os, "getuid", int)()  # 0 is what Windows says
+        alone = stat.S_ISDIR(found.st_mode) and found.st_uid == own and not found.st_mode & 0o022
+    except (OSError, RuntimeError):
+        alone = False
+    if not alone:
         passing = passing_folder(TEMPORARY)
         os.environ[CACHE] = passing.name
         return passing

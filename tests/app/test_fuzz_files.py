@@ -82,7 +82,7 @@ def test_damaged_files_of_draws_in_a_process_of_their_own(tmp_path):
         "-m",
         "tests.soak.damaged",
         str(SEED),
-        str(SEED + round(400 * SHARE)),
+        str(SEED + round(160 * SHARE)),
     ]
     done = subprocess.run(
         [*program, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=600

@@ -14,6 +14,8 @@ import pandas as pd
 import pyreadstat
 import pytest
 
+from bayes_risk._core import surroundings
+
 ROOT = Path(__file__).resolve().parents[2]
 WATCH = """
 import json, os, sys
@@ -203,8 +205,6 @@ def test_the_module_imports_nothing_from_the_folder_either(folder):
 
 def cache_of(monkeypatch, tmp_path, **environment):
     """The folder that the command gives to Numba when the package cannot be written."""
-    from bayes_risk._core import surroundings
-
     monkeypatch.setattr(os, "access", lambda *_: False)
     monkeypatch.setenv("NUMBA_CACHE_DIR", "unset")
     monkeypatch.delenv("NUMBA_CACHE_DIR")
@@ -236,6 +236,22 @@ def test_a_cache_that_others_can_write_is_not_used(tmp_path, monkeypatch, what):
     assert held is not None and place == Path(held.name)
     assert stat.S_IMODE(place.stat().st_mode) == 0o700
     held.cleanup()
+
+
+@pytest.mark.parametrize(("mode", "used"), [(0o755, True), (0o777, False)])
+def test_a_cache_that_the_user_names_is_used_if_nobody_else_can_write_to_it(
+    tmp_path, monkeypatch, mode, used
+):
+    named = tmp_path / "named"
+    named.mkdir()
+    named.chmod(mode)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(named))
+    held, place = surroundings.numba_cache(), Path(os.environ["NUMBA_CACHE_DIR"])
+    assert (held is None) == used and (place == named) == used
+    if held is not None:
+        assert stat.S_IMODE(place.stat().st_mode) == 0o700
+        held.cleanup()
 
 
 def test_without_a_home_the_cache_goes_with_the_process(tmp_path, monkeypatch):
