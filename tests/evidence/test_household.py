@@ -15,6 +15,7 @@ from bayes_risk.models.nested.posterior import NestedHouseholds
 from tests.models.test_nested import FILES, LONG, Y, nested, released, with_rules
 from tests.oracles.nested_households import PriorDraws, log_marginal, mass, possible, probability
 from tests.oracles.nested_households import table as persons
+from tests.oracles.regression_oracle import Normal, columns_of, guess_values, with_values
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # short fits
 GUESSES = [("own", "head", 50), ("own", "child", 10), ("own", "spouse", 70)]
@@ -231,6 +232,50 @@ def test_persons_of_one_class_against_the_closed_form():
                 error = risk.mcse_log_evidence[g, case]
                 gaps.append(abs(found - (exact[guess] - truth)) - 4 * error)
             assert max(gaps) <= 1e-9
+
+
+def test_persons_of_a_regression_against_the_closed_form():
+    """A normal regression, twelve records in households of two, three values each; m = 1 and 2."""
+    rng = np.random.default_rng(6)
+    df = pd.DataFrame({"x": rng.normal(size=12).round(1)})
+    df["y"] = (1 + 2 * df["x"] + rng.normal(size=12)).round(1)
+    hid = pd.Series(np.repeat(np.arange(6), 2))
+    prior = br.models.RegressionPrior(intercept=2.0, slopes=1.0, sigma2=(3.0, 2.0))
+    fit = br.models.Regression({"y": "1 + x"}, priors={"y": prior}).fit(
+        df, draws=4000, random_seed=1
+    )
+    files = [df.assign(y=(df["y"] + rng.normal(size=12)).round(1)) for _ in range(2)]
+    of_rows = Normal(
+        "y",
+        lambda c: np.column_stack([np.ones(len(c["x"])), c["x"]]),
+        intercept=2.0,
+        slopes=1.0,
+        a=3.0,
+        b=2.0,
+    )
+    table = columns_of(df)
+    for m in (1, 2):
+        risk = br.attribute_risk(
+            fit,
+            br.Release(datasets=files[:m], synthesized=["y"], parameters="independent"),
+            guesses={"y": br.Grid(additive=1.5, n=3)},
+            intruder=br.Intruder(household="unknown", households=hid),
+            targets=[2, 3],
+            random_seed=2,
+        )
+        assert (risk.khat < 0.7).all()
+        values = [[one["y"] for one in guess_values(risk, int(u))] for u in risk.case]
+        joint = list(product(*values))
+        both = [with_values(with_values(table, 2, {"y": a}), 3, {"y": b}) for a, b in joint]
+        before = np.array([of_rows.log_marginal(table, one) for one in both])
+        seen = [[of_rows.log_marginal(table, one, columns_of(z)) for one in both] for z in files]
+        after = before + (np.array(seen[:m]) - before).sum(axis=0)
+        for k, u in enumerate(risk.case):
+            exact = summed(before, after, [one[k] for one in joint])
+            gap = risk.log_evidence.sum(axis=0)[:, u] - [exact[v] for v in values[k]]
+            gap -= gap[risk.truth[u]]
+            assert (np.abs(gap) <= 4 * risk.mcse_log_evidence[:, u] + 1e-9).all()
+            assert 10 * risk.mcse_log_evidence[:, u].max() < np.ptp(list(exact.values()))
 
 
 def test_what_the_intruder_knows_is_checked(monkeypatch):

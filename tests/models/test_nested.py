@@ -1,5 +1,7 @@
 """Nested mixtures: labels against a twin, posteriors and evidence against sums over all labels."""
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,13 +9,16 @@ from scipy.special import logsumexp
 from scipy.stats import chisquare
 
 import bayes_risk as br
+from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.models.nested.completion import completed
 from bayes_risk.models.nested.masses import Theta
 from bayes_risk.models.nested.sampler import add_counts, draw_nested_labels, sticks
 from tests.models.test_nested_rules import HOUSEHOLD, coded
 from tests.oracles.nested_households import (
     AGES,
+    RELATE,
     RULES,
+    TENURE,
     PriorDraws,
     drawn_theta,
     log_marginal,
@@ -116,6 +121,38 @@ def test_open_columns_are_drawn_given_all_others():
         ).pvalue
         > 1e-4
     )
+
+
+def test_predictives_are_sums_over_draws_of_whole_households():
+    """Guesses that change one column or all; heads, also one who lives alone, and members."""
+    fit = with_rules().fit(table(Y), draws=6, tune=5, chains=2, random_seed=1)
+    values = list(product(TENURE, RELATE, AGES))
+    listed = br.Listed(pd.DataFrame(values, columns=["tenure", "relate", "age"]))
+    rng = np.random.default_rng(2)
+    how = {"choose": rng, "knowing": rng}
+    problem = AuditProblem.prepare(fit, released(FILES[:1]), None, listed, [0, 3, 4, 5], **how)
+    (found,) = fit.posterior.predictives(problem.cases, rng=rng)
+    weights, block = rng.random((12, 4)), slice(0, 4)
+    log_own, log_sums = found.log_truth(block), found.log_sums(block, np.log(weights))
+    theta = [fit.posterior.draws.theta(h) for h in range(12)]
+    codes, counted = problem.cases.guesses.codes, problem.cases.guesses.counted
+    for u, (i, member) in enumerate([(0, -1), (2, -1), (2, 0), (2, 1)]):
+        own = np.array([probability(Y[i], t, len(Y[i][2])) for t in theta])
+        each = [changed(Y[i], member, relate=r, age=a) for r in RELATE[1:] for a in AGES]
+        if member < 0:  # of who lives alone the tenure too
+            each = [changed(Y[i], -1, tenure=t, age=a) for t in TENURE for a in AGES]
+            each = [one for one in each if i == 0 or one[0] == Y[i][0]]
+        each = [one for one in each if possible(one)]
+        whole = sum(np.array([probability(one, t, len(one[2])) for t in theta]) for one in each)
+        np.testing.assert_allclose(log_own[:, u], np.log(own / whole), rtol=1e-5)
+        assert counted[:, u].sum() > 1
+        for a in np.flatnonzero(counted[:, u]):
+            tenure, relation, age = codes[a, u]
+            more = {"tenure": TENURE[tenure], "relate": RELATE[relation], "age": AGES[age]}
+            one = changed(Y[i], member, **more)
+            ratio = np.array([probability(one, t, len(one[2])) for t in theta]) / own
+            sums = [(weights[b, u] * ratio[b]).sum() for b in np.split(np.arange(12), 4)]
+            np.testing.assert_allclose(np.exp(log_sums[:, a, u]), sums, rtol=1e-9)
 
 
 @pytest.mark.check

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import chisquare
 
 import bayes_risk as br
-from bayes_risk.models.nested.masses import Masses, drawn_households
+from bayes_risk.models.nested.masses import Masses, drawn_households, impossible_counts
 from bayes_risk.models.nested.rules import (
     coded_households,
     household_layout,
@@ -13,7 +13,10 @@ from bayes_risk.models.nested.rules import (
     rules_of,
 )
 from tests.oracles.nested_households import (
+    AGES,
+    RELATE,
     RULES,
+    TENURE,
     drawn_theta,
     every,
     mass,
@@ -69,13 +72,12 @@ def test_the_mass_of_possible_households_is_the_sum_of_all(with_rules):
             assert found[s] == pytest.approx(mass(h, theta, s, with_rules), rel=1e-12)
 
 
-@pytest.mark.parametrize("kind", [True, False])
-def test_households_are_drawn_as_often_as_they_are_probable(kind):
+def test_households_are_drawn_as_often_as_they_are_probable():
     rng, some = np.random.default_rng(3), [every(h)[0] for h in (1, 2, 3)]
     layout, rules, _ = coded(some)
     theta, n = drawn_theta(rng, 3), 40_000
     many = np.array([n, n, n])
-    found = drawn_households(Masses.of(theta, rules, layout), many, possible=kind, rng=rng)
+    found = drawn_households(Masses.of(theta, rules, layout), many, rng=rng)
     household, member = found.household - layout.of_household[:-1], found.member
     member = member - layout.of_member[:-1]
     for s, h in enumerate((1, 2, 3)):
@@ -86,7 +88,7 @@ def test_households_are_drawn_as_often_as_they_are_probable(kind):
             codes.append(at[:, 0] * 4 + at[:, 1])
         shape = (8, *[12] * (h - 1))
         counts = np.bincount(np.ravel_multi_index(codes, shape), minlength=np.prod(shape))
-        p = np.array([probability(x, theta, s) * (possible(x) == kind) for x in every(h)])
+        p = np.array([probability(x, theta, s) * possible(x) for x in every(h)])
         assert counts[p == 0].sum() == 0
         order = np.argsort(p)[::-1]
         top = order[p[order] * n / p.sum() > 8]
@@ -94,3 +96,37 @@ def test_households_are_drawn_as_often_as_they_are_probable(kind):
         seen = [*counts[top], counts[rest].sum()] if len(rest) else counts[top]
         share = [*p[top], p[rest].sum()] if len(rest) else p[top]
         assert chisquare(seen, n * np.array(share) / p.sum()).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_impossible_households_are_counted_up_to_the_member_by_whom_they_are(size):
+    rng, n = np.random.default_rng(4), 40_000
+    layout, rules, _ = coded([every(h)[0] for h in (1, 2, 3)])
+    theta = drawn_theta(rng, 3)
+    masses, many = Masses.of(theta, rules, layout), n * (np.arange(3) == size - 1)
+    found = impossible_counts(masses, many, rng=rng)
+    expected, total = [], 0.0
+    for one in every(size):
+        if possible(one):
+            continue
+        tenure, head, members = one
+        seen = next(t for t in range(size) if not possible((tenure, head, members[:t])))
+        own = [TENURE.index(tenure), 2 + AGES.index(head)]
+        rows = [(RELATE.index(r) - 1, 3 + AGES.index(a)) for r, a in members]
+        each = [theta.omega * theta.phi[r] * theta.phi[a] for r, a in rows]  # (F, M)
+        p = theta.pi[size - 1] * theta.lam[own].prod(axis=0)
+        p = p * np.prod([x.sum(axis=1) for x in each], axis=0)
+        counts = type(theta)(*(np.zeros(x.shape) for x in theta))
+        counts.pi[size - 1] = p
+        counts.lam[own] = p
+        for (r, a), x in zip(rows[:seen], each[:seen], strict=True):
+            share = p[:, None] * x / x.sum(axis=1, keepdims=True)
+            counts.omega[:] += share
+            counts.phi[r] += share
+            counts.phi[a] += share
+        expected.append(counts)
+        total += p.sum()
+    for k, name in enumerate(theta._fields):
+        p = np.sum([x[k] for x in expected], axis=0) / total
+        error = np.sqrt(max(size - 1, 1) * p / n)  # of a count of at most so many
+        assert (np.abs(found[k] / n - p) <= 5 * error).all(), name

@@ -7,8 +7,9 @@ e (e = 0: no partner),
 
     P(possible | g, b, r) = A_0^r + r sum_s psi_g(s) A_e(s)^(r-1).
 
-Impossible households have no partner, one, or several. Of the first two the first member who does
-not fit is drawn, then those before, who fit, and those after, who may be anybody.
+An impossible household is drawn member by member until it is one: with Q_t the probability above of
+t members, the t-th makes it impossible with probability Q_(t-1) - Q_t. All after that are summed
+out. Only how often each cell is drawn enters a sweep.
 """
 
 from typing import NamedTuple
@@ -21,7 +22,7 @@ from bayes_risk._core.arrays import Array, Ints, Rng
 from .rules import Layout, Persons, RuleCells, Rules
 
 TINY = 1e-300
-TRIES = 12
+TRIES = 10_000  # of a cell, the rarer the more rarely it is wanted
 
 
 class Theta(NamedTuple):
@@ -56,33 +57,30 @@ class Masses(NamedTuple):
     layout: Layout
     cells: CellMasses
     fits: Array  # (E + 1, B, F): A_e
-    possible: Array  # (S, B, F): P(possible | g, b) of households of each size
+    partners: Array  # (E, B, F): partners of class e who go with the head
+    begun: Array  # (R, B, F): P(possible | g, b, r) of r = 0, 1 .. further members
 
     @classmethod
     def of(cls, theta: Theta, rules: Rules, layout: Layout) -> "Masses":
         """Of the cells that the rules name."""
         cells = CellMasses.of(theta, rules)
         fits = (rules.sets @ cells.psi)[rules.set_of]
-        partner = np.zeros_like(fits[1:])  # partners of class e who go with the head
-        for e, own in enumerate(partner, start=1):
+        partners = np.zeros_like(fits[1:])
+        for e, own in enumerate(partners, start=1):
             some = rules.of_spouse == e
             own[:] = rules.spouse[:, some] @ cells.psi[some]
-        possible = np.empty((len(layout.sizes), *cells.head.shape))
-        none, one = np.ones_like(fits[0]), partner.copy()  # A_0^r; psi A_e^(r - 1)
-        for r in range(int(layout.sizes[-1])):
-            if r:
-                none *= fits[0]
-            if r > 1:
-                one *= fits[1:]
-            if r + 1 in layout.sizes:
-                found = none + r * one.sum(axis=0) if r else none
-                s = int(np.searchsorted(layout.sizes, r + 1))
-                possible[s] = np.where(rules.head[:, None], np.minimum(found, 1.0), 0.0)
-        return cls(theta, rules, layout, cells, fits, possible)
+        begun = np.empty((int(layout.sizes[-1]), *cells.head.shape))
+        none, one = np.ones_like(fits[0]), partners.copy()  # A_0^r; psi A_e^(r - 1)
+        for r, found in enumerate(begun):
+            none *= fits[0] if r else 1.0
+            one *= fits[1:] if r > 1 else 1.0
+            np.minimum(none + r * one.sum(axis=0), 1.0, out=found)
+            found[~rules.head] = 0.0
+        return cls(theta, rules, layout, cells, fits, partners, begun)
 
     def by_size(self) -> Array:
         """P(possible | size), (S,)."""
-        each = (self.cells.head * self.possible).sum(axis=1)
+        each = (self.cells.head * self.begun[self.layout.sizes - 1]).sum(axis=1)
         return np.asarray((self.theta.pi * each).sum(axis=1))
 
 
@@ -104,17 +102,14 @@ class DrawnCells(NamedTuple):
     cells: Ints
 
 
-def drawn_cells(masses: Masses, many: Ints, *, possible: bool, rng: Rng) -> DrawnCells:
-    """So many possible or impossible households of each size (S,)."""
+def drawn_cells(masses: Masses, many: Ints, *, rng: Rng) -> DrawnCells:
+    """So many possible households of each size (S,)."""
     theta, rules, layout, of_cell = masses[:4]
     B, F = of_cell.head.shape
     b, g = [], []
-    for s, fit in enumerate(masses.possible):
-        weights = theta.pi[s] * of_cell.head * (fit if possible else 1.0 - fit)
-        weights = np.maximum(weights, 0.0).ravel()
-        counts = rng.multinomial(int(many[s]), weights / max(weights.sum(), TINY))
-        at = np.repeat(np.arange(B * F), counts)
-        at = rng.permutation(at) if possible else at  # of the others only counts are used
+    for s, fit in enumerate(masses.begun[layout.sizes - 1]):
+        counts = multinomials(rng, many[s], (theta.pi[s] * of_cell.head * fit).ravel())
+        at = rng.permutation(np.repeat(np.arange(B * F), counts))
         b.append(at // F)
         g.append(at % F)
     heads, label = np.concatenate(b), np.concatenate(g)
@@ -124,27 +119,26 @@ def drawn_cells(masses: Masses, many: Ints, *, possible: bool, rng: Rng) -> Draw
     partners = np.flatnonzero(rules.of_spouse)
     psi = np.ascontiguousarray(of_cell.psi.T)
     rule = rules.other, rules.spouse, rules.of_spouse, partners
-    draw_cells(rng, possible, label, heads, first, psi, masses.fits, *rule, cells)
+    draw_cells(rng, label, heads, first, psi, masses.fits, *rule, cells)
     return DrawnCells(size, label, heads, first, cells)
 
 
 def impossible_counts(masses: Masses, many: Ints, *, rng: Rng) -> Theta:
-    """Counts, as `add_counts` has them, of so many impossible households of each size (S,)."""
+    """Counts, as `add_counts` has them, of so many impossible households of each size (S,).
+
+    Members who come after one by whom a household is impossible may be anybody, and are not drawn.
+    """
     theta, rules, layout, of_cell = masses[:4]
-    drawn = drawn_cells(masses, many, possible=False, rng=rng)
-    (B, F), (C, _, M) = of_cell.head.shape, of_cell.member.shape
-
-    def counted(place: Ints, label: Ints, n: int) -> Ints:
-        return np.bincount(place * F + label, minlength=n * F).reshape(n, F)
-
-    b, pi = (counted(x, drawn.label, n) for x, n in ((drawn.heads, B), (drawn.size, len(many))))
-    c = counted(drawn.cells, np.repeat(drawn.label, np.diff(drawn.first)), C)
-    some = c > 0
-    members = np.zeros((C, F, M), np.int64)
-    members[some] = multinomials(rng, c[some], of_cell.member[some])
+    weights = theta.pi[:, None] * of_cell.head * (1.0 - masses.begun[layout.sizes - 1])
+    each = np.array([multinomials(rng, n, w.ravel()) for n, w in zip(many, weights, strict=True)])
+    each = each.reshape(weights.shape)
+    members = np.zeros(of_cell.member.shape, np.int64)
+    psi, rule = np.ascontiguousarray(of_cell.psi.T), (rules.other, rules.spouse, rules.of_spouse)
+    given = masses.begun, masses.fits, masses.partners
+    draw_violations(rng, each, layout.sizes - 1, given, psi, rule, of_cell.member, members)
     lam, phi = np.zeros_like(theta.lam), np.zeros_like(theta.phi)
     for counts, cells, starts, levels, out in (
-        (b, rules.heads, layout.of_household, theta.lam, lam),
+        (each.sum(axis=0), rules.heads, layout.of_household, theta.lam, lam),
         (members, rules.members, layout.of_member, theta.phi, phi),
     ):
         whole, by_class = counts.reshape(*cells.dims, *counts.shape[1:]), counts.sum(axis=0)
@@ -157,7 +151,8 @@ def impossible_counts(masses: Masses, many: Ints, *, rng: Rng) -> Theta:
             else:
                 p = np.moveaxis(levels[part], 0, -1)
                 out[part] = np.moveaxis(multinomials(rng, by_class, p), -1, 0)
-    return Theta(pi.astype(float), lam, members.sum(axis=0).astype(float), phi)
+    pi, omega = each.sum(axis=1), members.sum(axis=0)
+    return Theta(pi.astype(float), lam, omega.astype(float), phi)
 
 
 def multinomials(rng: Rng, n: Ints, p: Array) -> Ints:
@@ -166,10 +161,10 @@ def multinomials(rng: Rng, n: Ints, p: Array) -> Ints:
     return rng.multinomial(n, p / whole)
 
 
-def drawn_households(masses: Masses, many: Ints, *, possible: bool, rng: Rng) -> Persons:
-    """So many possible or impossible households of each size (S,)."""
+def drawn_households(masses: Masses, many: Ints, *, rng: Rng) -> Persons:
+    """So many possible households of each size (S,)."""
     theta, rules, layout, of_cell = masses[:4]
-    size, label, heads, first, cells = drawn_cells(masses, many, possible=possible, rng=rng)
+    size, label, heads, first, cells = drawn_cells(masses, many, rng=rng)
     (B, F), n, N = of_cell.head.shape, len(heads), len(cells)
     household = np.empty((n, len(layout.of_household) - 1), np.int32)
     member = np.empty((N, len(layout.of_member) - 1), np.int32)
@@ -203,124 +198,150 @@ def choose(u, weights, n):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def several(t, p, none, least):
-    """Probability that so many of t members are partners, each with p; none[t]: that no one is."""
-    if least <= 0:
-        return 1.0
-    if least == 1:
-        return 1.0 - none[t]
-    return max(1.0 - none[t] - (t * p * none[t - 1] if t else 0.0), 0.0)
+def drawn_place(u, weights, n):
+    """Place among n cumulated weights; u is uniform."""
+    u *= weights[n - 1]
+    begin, end = 0, n - 1
+    while begin < end:
+        middle = (begin + end) // 2
+        if weights[middle] > u:
+            end = middle
+        else:
+            begin = middle + 1
+    return begin
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def fitting_cell(left, psi, fits, of_spouse, want):
-    """Cell of no partner that fits, or does not; ``left`` is uniform below their sum."""
-    last = -1
-    for c in range(psi.shape[0]):
-        if psi[c] > 0.0 and fits[c] == want and of_spouse[c] == 0:
-            last = c
-            left -= psi[c]
-            if left < 0.0:
-                break
-    return last
+def one_cell(rng, every, guide, which, rule, e, but, b):
+    """Cell of one who is no partner, goes with class e (-1: any), and not with class ``but``.
+
+    Where ``which`` is 1: of a partner of class e, 0: who does not go with the head. -1: none found.
+    """
+    other, spouse, of_spouse = rule
+    C = every.shape[1]
+    for _ in range(TRIES):
+        u = rng.random()
+        c, u = guide[which, int(u * C)], u * every[which, C - 1]
+        while c < C - 1 and every[which, c] <= u:
+            c += 1
+        if which:
+            good = e < 0 or e == (of_spouse[c] if spouse[b, c] else 0)
+        else:
+            good = (e < 0 or other[e, b, c]) and (but < 0 or not other[but, b, c])
+        if good:
+            return c
+    return -1
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def draw_cells(
-    rng, possible, label, heads, first, psi, fits, other, spouse, of_spouse, partners, cells
-):
-    """Members' cells of households with these classes and heads."""
-    (F, C), S, E = psi.shape, partners.shape[0], other.shape[0]
-    kinds, who, power = np.empty(S + 2), np.empty(cells.shape[0], np.int64), np.empty(E)
-    total, below = np.zeros(F), np.zeros((F, C))  # of partners; of all others, cumulated
-    among = np.zeros((F, S))  # partners, cumulated
-    most = (first[1:] - first[:-1]).max() if label.shape[0] else 0
-    nobody = np.ones((F, most + 1))  # of so many members is a partner
+def cumulate_cells(psi, of_spouse, every, guide):
+    """Weights of no partners and of partners (2, C), and where to look for what is above k / C."""
+    C = psi.shape[0]
+    for which in range(2):
+        total, c = 0.0, 0
+        for x in range(C):
+            total += psi[x] if (of_spouse[x] > 0) == which else 0.0
+            every[which, x] = total
+        for k in range(C):
+            while c < C - 1 and every[which, c] * C <= k * total:
+                c += 1
+            guide[which, k] = c
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def fill_kinds(t, x, good, p, kinds):
+    """Ways in which the t-th member makes a household impossible, cumulated; see `draw_violations`.
+
+    0: does not fit, 1: a partner who does not go with the head, and with a partner of class e,
+    3 e: does not fit, 3 e + 1: another; 3 e - 1: is that partner, and some before do not fit.
+    """
+    alone = x[0] ** (t - 1)
+    kinds[0] = alone * (1.0 - p - x[0])
+    kinds[1] = alone * (p - good.sum())
+    for e in range(1, x.shape[0]):
+        beside = good[e - 1] * (t - 1) * x[e] ** max(t - 2, 0)
+        kinds[3 * e - 1] = good[e - 1] * (alone - x[e] ** (t - 1))
+        kinds[3 * e] = beside * (1.0 - p - x[e])
+        kinds[3 * e + 1] = beside * p
+    for k in range(kinds.shape[0]):
+        kinds[k] = max(kinds[k], 0.0) + (kinds[k - 1] if k else 0.0)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def draw_violations(rng, many, further, given, psi, rule, member, out):
+    """Cells and classes of members of impossible households (S, B, F), counted.
+
+    Only of the first t of each, the last of whom makes it impossible.
+    """
+    begun, fits, good = given
+    (S, B, F), C, M, (R, E) = many.shape, psi.shape[1], member.shape[2], (len(begun), len(good))
+    every, guide, room = np.empty((2, C)), np.empty((2, C), np.int64), np.empty(M)
+    kinds, filled, n = np.empty((R, 3 * E + 2)), np.empty(R, np.bool_), np.empty(C + 1, np.int64)
     for g in range(F):
-        inside, k = 0.0, 0
+        cumulate_cells(psi[g], rule[2], every, guide)
+        n[:] = 0  # of each cell; n[-1]: of those that were not found
+        for b in range(B):
+            filled[:] = False
+            for s in range(S):
+                for _ in range(many[s, b, g]):
+                    u, t = rng.random() * (1.0 - begun[further[s], b, g]), 0
+                    while t < further[s] and u >= 1.0 - begun[t, b, g]:
+                        t += 1
+                    if t == 0:
+                        continue
+                    if not filled[t]:
+                        fill_kinds(t, fits[:, b, g], good[:, b, g], every[1, C - 1], kinds[t])
+                        filled[t] = True
+                    kind, u = 0, rng.random() * kinds[t, 3 * E + 1]
+                    while kind < 3 * E + 1 and kinds[t, kind] <= u:
+                        kind += 1
+                    e, way, place = (kind + 1) // 3, kind % 3, -1
+                    if way == 2:  # who is the first before the partner not to fit
+                        y, place = fits[e, b, g] / fits[0, b, g], 0
+                        u = rng.random() * (1.0 - y ** (t - 1))
+                        while place < t - 2 and u >= 1.0 - y ** (place + 1):
+                            place += 1
+                    for j in range(t - 1 - (e > 0 and way < 2)):
+                        goes, but = 0 if 0 <= place <= j else e, e if j == place else -1
+                        n[one_cell(rng, every, guide, 0, rule, goes, but, b)] += 1
+                    if e:
+                        n[one_cell(rng, every, guide, 1, rule, e, -1, b)] += 1
+                    if way == 0:
+                        n[one_cell(rng, every, guide, 0, rule, -1, e, b)] += 1
+                    elif way == 1:
+                        n[one_cell(rng, every, guide, 1, rule, -1 if e else 0, -1, b)] += 1
         for c in range(C):
-            if of_spouse[c]:
-                total[g] += psi[g, c]
-                among[g, k] = total[g]
-                k += 1
-            else:
-                inside += psi[g, c]
-            below[g, c] = inside
-        for t in range(most):
-            nobody[g, t + 1] = nobody[g, t] * (1.0 - total[g])
+            if n[c]:
+                for m in range(M):
+                    room[m] = member[c, g, m]
+                for _ in range(n[c]):
+                    out[c, g, choose(rng.random(), room, M)] += 1
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def draw_cells(rng, label, heads, first, psi, fits, other, spouse, of_spouse, partners, cells):
+    """Members' cells of possible households with these classes and heads."""
+    C, S = psi.shape[1], partners.shape[0]
+    kinds, every = np.empty(S + 1), np.empty(C)
     for i in range(label.shape[0]):
         g, b, r, at = label[i], heads[i], first[i + 1] - first[i], first[i]
         if r == 0:
             continue
-        p, none = total[g], nobody[g]
-        same = i > 0 and label[i - 1] == g and heads[i - 1] == b and first[i] - first[i - 1] == r
-        if not same:  # kinds of the household before
-            kinds[0], kinds[1] = fits[0, b, g] ** r, 0.0
-            if not possible:
-                kinds[0], kinds[1] = max(none[r] - kinds[0], 0.0), several(r, p, none, 2)
-            for e in range(E):
-                power[e] = fits[e, b, g] ** (r - 1)
-            for k in range(S):
-                s = partners[k]
-                fit = power[of_spouse[s]] if spouse[b, s] else 0.0
-                if not possible:
-                    fit = max(none[r - 1] - fit, 0.0)
-                kinds[k + 2] = r * psi[g, s] * fit
-            for k in range(S + 1):
-                kinds[k + 1] += kinds[k]
-        kind = min(np.searchsorted(kinds, rng.random() * kinds[S + 1], side="right"), S + 1)
-        need, e, fitting = 2, 0, True  # partners who are to come; class; whether the partner fits
-        if kind > 1:
-            s = partners[kind - 2]
-            e, fitting = of_spouse[s], spouse[b, s]
-            place = at + int(rng.random() * r)
-        # who: 0 anybody but partners, 1 fits, 2 does not, 3 a partner, 4 is drawn
-        left = 0
+        kinds[0] = fits[0, b, g] ** r  # no partner, or which
+        for k in range(S):
+            s = partners[k]
+            fit = fits[of_spouse[s], b, g] ** (r - 1) if spouse[b, s] else 0.0
+            kinds[k + 1] = kinds[k] + r * psi[g, s] * fit
+        kind, place, e = drawn_place(rng.random(), kinds, S + 1), -1, 0
+        if kind:
+            place, e = at + int(rng.random() * r), of_spouse[partners[kind - 1]]
+        total = 0.0
+        for c in range(C):
+            total += psi[g, c] if other[e, b, c] else 0.0
+            every[c] = total
         for j in range(at, at + r):
-            who[j] = 1 if possible else 0
-            if kind == 1:
-                t = at + r - j - 1
-                yes = p * several(t, p, none, need - 1)
-                no = (1.0 - p) * several(t, p, none, need)
-                if rng.random() * (yes + no) < yes:
-                    who[j] = 3
-                    need -= 1
-            elif kind > 1 and j == place:
-                who[j] = 4
-                cells[j] = s
-            else:
-                left += 1
-        if not possible and kind != 1 and fitting and left:
-            x = min(fits[e, b, g] / (1.0 - p), 1.0)
-            u, bad = rng.random() * (1.0 - x**left), 0
-            mass = 1.0 - x
-            while bad < left - 1 and u >= mass:
-                u -= mass
-                mass *= x
-                bad += 1
-            for j in range(at, at + r):
-                if who[j] != 4:
-                    if bad >= 0:
-                        who[j] = 1 if bad > 0 else 2
-                    bad -= 1
-        for j in range(at, at + r):
-            if who[j] == 4:
-                continue
-            u, c = rng.random(), -1
-            if who[j] == 3:
-                c = partners[min(np.searchsorted(among[g], u * p, side="right"), S - 1)]
-            elif who[j] > 0:
-                for _ in range(TRIES):  # mostly enough, and faster than looking at all cells
-                    x = np.searchsorted(below[g], rng.random() * below[g, C - 1], side="right")
-                    if x < C and of_spouse[x] == 0 and other[e, b, x] == (who[j] == 1):
-                        c = x
-                        break
-            if c < 0 and 0 < who[j] < 3:
-                whole = fits[e, b, g] if who[j] == 1 else 1.0 - p - fits[e, b, g]
-                c = fitting_cell(u * whole, psi[g], other[e, b], of_spouse, who[j] == 1)
-            if c < 0:
-                c = min(np.searchsorted(below[g], u * below[g, C - 1], side="right"), C - 1)
-            cells[j] = c
+            u = rng.random()
+            cells[j] = partners[kind - 1] if j == place else drawn_place(u, every, C)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")

@@ -48,6 +48,7 @@ from .sampler import Model, NestedDraws, NestedPrior, first_draw, hole_of, neste
 
 DIAGNOSED = 100
 SHORTEST = 50
+FEWER = 8  # draws of a refit, which are not weighted
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +133,10 @@ class NestedDPMPM(Declaration):
         missing: str = "error",
         levels: Mapping[str, Iterable[Hashable]] | None = None,
         releases: Sequence[pd.DataFrame] = (),
-        draws: int = 250,
-        tune: int = 500,
+        draws: int = 200,
+        tune: int = 400,
         chains: int = 4,
-        thin: int = 5,
+        thin: int = 2,
         sample: bool = True,
         random_seed: int | np.random.Generator | None = None,
         n_jobs: int = 1,
@@ -284,8 +285,9 @@ class NestedFit(Synthesis):
     ) -> NestedPosterior:
         model, own = self.posterior.model, self.posterior.own
         ((i, j),) = whereabouts(own, np.array([record]))
-        hole = hole_of(model, own, i, j)
-        return start.refitted(start.persons, self._tune, rng=rng, hole=hole)  # type: ignore[no-any-return]
+        n_draws = max(len(start.draws) // start.draws.n_chains // FEWER, 2)
+        how = {"rng": rng, "hole": hole_of(model, own, i, j), "n_draws": n_draws}
+        return start.refitted(start.persons, SHORTEST // 2, **how)  # type: ignore[no-any-return]
 
     @property
     def _tune(self) -> int:
@@ -327,7 +329,7 @@ class NestedFit(Synthesis):
             given = households_in(codes, layout, self._number)
             return in_table(codes, completed(theta, rules, layout, given, columns, rng=rng), layout)
         many = np.bincount(own.size, minlength=len(layout.sizes))
-        made = drawn_households(Masses.of(theta, rules, layout), many, possible=True, rng=rng)
+        made = drawn_households(Masses.of(theta, rules, layout), many, rng=rng)
         order = np.argsort(own.size, kind="stable")  # drawn size after size
         head_row = own.head_row[order]
         spans = [np.arange(own.first[i], own.first[i + 1]) for i in order]

@@ -23,9 +23,9 @@ from bayes_risk.data.microdata import Codes
 from bayes_risk.evidence.contract import Predictive, Targets
 from bayes_risk.evidence.household import MemberTerms
 
-from .masses import TINY, CellMasses, Masses, Theta
-from .rules import Layout, Persons, Rules, households_in
-from .sampler import Hole, Model, NestedDraws, fill_member, hole_of, nested_chains
+from .masses import TINY, CellMasses, Masses
+from .rules import Layout, Persons, households_in
+from .sampler import Hole, Model, NestedDraws, fill_member, hole_of, nested_chains, side_by_side
 
 Positions = npt.NDArray[np.int32]
 
@@ -48,114 +48,135 @@ def whereabouts(persons: Persons, rows: Ints) -> list[Person]:
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def fill_rest(which, persons, own_free, theta, out):
-    """out[u, g] = p(rest of the household of person u, class g) under a draw."""
+def fill_rest(i, j, persons, known, pi, lam, psi, out):
+    """out[g] = p(rest of the household of a person, class g), up to a factor; psi: of members."""
     household, member, first, size = persons
-    pi, lam, omega, phi = theta
-    psi = np.empty(len(omega))
-    for u in range(which.shape[0]):
-        i, j = which[u]
-        out[u] = pi[size[i]]
-        if j >= 0:
-            for k in range(household.shape[1]):
-                out[u] *= lam[household[i, k]]
-        elif first[i + 1] > first[i]:
-            for k in own_free:
-                out[u] *= lam[household[i, k]]
-        for at in range(first[i], first[i + 1]):
-            if at == j:
-                continue
-            fill_member(member[at], omega, phi, psi)
-            out[u] *= psi
-        out[u] /= max(out[u].max(), 1e-300)
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def fill_person(row, is_head, columns, theta, out):
-    """out[g] = p(a head's ``columns``, or a member | class g of the household)."""
-    pi, lam, omega, phi = theta
-    if is_head:
-        out[:] = 1.0
-        for k in columns:
-            out *= lam[row[k]]
-    else:
-        n = 0
-        while n < row.shape[0] and row[n] >= 0:
-            n += 1
-        fill_member(row[:n], omega, phi, out)
+    out[:] = pi[size[i]]
+    for k in known:
+        out *= lam[household[i, k]]
+    for at in range(first[i], first[i + 1]):
+        if at != j:
+            out *= psi[at - first[i]]
+    out /= max(out.max(), 1e-300)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
-def add_ratios(base, table, columns, own, rows, weight, W, out):
-    """out[a] += weight p(row a) / p(own), p a sum over classes of base and levels; the log of it.
-
-    W[c]: all but column c, of rows that differ from the own in that column alone.
-    """
+def fill_products(base, levels, columns, own, W):
+    """W[c, k] = base[k] times the levels of the own row but for column c; the sum of the whole."""
     q, K, total = columns.shape[0], base.shape[0], 0.0
-    W[q] = base
+    for k in range(K):
+        W[q, k] = base[k]
     for c in range(q):
-        W[c] = W[q]
+        at = own[columns[c]]
         for k in range(K):
-            W[q, k] *= table[own[columns[c]], k]
+            W[c, k] = W[q, k]
+            W[q, k] *= levels[at, k]
     for k in range(K):
         total += W[q, k]
         W[q, k] = 1.0
     for c in range(q - 1, -1, -1):
+        at = own[columns[c]]
         for k in range(K):
             W[c, k] *= W[q, k]
-            W[q, k] *= table[own[columns[c]], k]
-    total = max(total, 1e-300)
-    for a in range(out.shape[0]):
-        changed, at, p = 0, 0, 0.0
-        for c in range(q):
-            if rows[a, columns[c]] != own[columns[c]]:
-                changed, at = changed + 1, c
-        if changed == 0:
-            p = total
-        elif changed == 1:
-            row = rows[a, columns[at]]
-            for k in range(K):
-                p += W[at, k] * table[row, k]
-        else:
-            for k in range(K):
-                x = base[k]
-                for c in range(q):
-                    x *= table[rows[a, columns[c]], k]
-                p += x
-        out[a] += weight * p / total
-    return np.log(total)
+            W[q, k] *= levels[at, k]
+    return max(total, 1e-300)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+def add_levels(weight, W, table, begin, end, out):
+    """out[v] += weight sum_k W[k] table[k, v] of the levels of a column."""
+    K = W.shape[0]
+    k = 0
+    while k + 4 <= K:
+        a, b, c, d = weight * W[k], weight * W[k + 1], weight * W[k + 2], weight * W[k + 3]
+        for v in range(begin, end):
+            more = a * table[k, v] + b * table[k + 1, v]
+            out[v] += more + c * table[k + 2, v] + d * table[k + 3, v]
+        k += 4
+    for x in range(k, K):
+        for v in range(begin, end):
+            out[v] += weight * W[x] * table[x, v]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def add_guesses(which, first, rest, own, rows, columns, theta, weights, log_truth, out):
-    """Ratios of guesses rows (U, G, q), and log p(rest and own); ``columns`` that count.
+def add_draws(which, persons, known, own, draws, allowed, columns, starts, found, guesses):
+    """log p(own | rest) of each person under each draw (H, U); ratios of guesses to it, summed.
 
-    These are of heads of households of several, of those who live alone, and of members.
+    Person u is of a kind: head of others, head who lives alone, member; ``columns`` that count for
+    it. Sums go by level of the one column that differs, or by guess where several do.
     """
-    pi, lam, omega, phi = theta
-    F, M = omega.shape
-    members, base = phi.reshape(phi.shape[0], F * M), np.empty((F, M))
-    W, V = np.empty((len(columns[1]) + 1, F)), np.empty((len(columns[2]) + 1, F * M))
-    for u in range(which.shape[0]):
-        i, j = which[u]
-        if j < 0:
-            some = columns[0] if first[i + 1] > first[i] else columns[1]
-            at = rest[u], lam, some, own[u], rows[u], weights[u], W[: len(some) + 1]
-            log_truth[u] = add_ratios(*at, out[u])
-            continue
-        for g in range(F):
-            base[g] = rest[u, g] * omega[g]
-        at = base.ravel(), members, columns[2], own[u], rows[u], weights[u], V
-        log_truth[u] = add_ratios(*at, out[u])
+    weights, batch, rows, several, sums, more = guesses
+    pis, lams, omegas, phis = draws
+    set_of, masses = allowed
+    first = persons[2]
+    (H, F, M), U = omegas.shape, which.shape[0]
+    K, most = F * M, max(1, (first[1:] - first[:-1]).max())
+    psi, w, rest, base = np.empty((most, F)), np.empty(K), np.empty(F), np.empty(K)
+    of_heads, of_members = np.empty((F, lams.shape[1])), np.empty((K, phis.shape[1]))
+    W = np.empty((own.shape[1] + 1, K))
+    V = np.empty((own.shape[1] + 1, F))
+    for h in range(H):
+        pi, lam = pis[h].astype(np.float64), lams[h].astype(np.float64)
+        of_classes, levels = side_by_side(omegas[h], phis[h])
+        of_heads[:], of_members[:], seen = lam.T, levels.T, -1
+        for u in range(U):
+            i, j = which[u]
+            if i != seen:
+                seen = i
+                for at in range(first[i], first[i + 1]):
+                    fill_member(persons[1][at], of_classes, levels, w, psi[at - first[i]])
+            kind = 2 if j >= 0 else int(first[i + 1] == first[i])
+            some = columns[kind]
+            fill_rest(i, j, persons, known[kind], pi, lam, psi, rest)
+            if kind == 2:
+                for k in range(K):
+                    base[k] = rest[k % F] * of_classes[k]
+                total = fill_products(base, levels, some, own[u], W)
+            else:
+                total = fill_products(rest, lam, some, own[u], V)
+            below = 0.0
+            for g in range(F):
+                below += rest[g] * masses[h, set_of[u], g]
+            found[h, u] = np.log(total) - np.log(max(below, 1e-300))
+            if rows.shape[1] == 0:
+                continue
+            weight, out = weights[h, u] / total, sums[batch[h], u]
+            out[-1] += weights[h, u]
+            for c in range(some.shape[0]):
+                begin, end = starts[kind][some[c]], starts[kind][some[c] + 1]
+                if kind == 2:
+                    add_levels(weight, W[c], of_members, begin, end, out)
+                else:
+                    add_levels(weight, V[c], of_heads, begin, end, out)
+            for a in several[u]:
+                if a < 0:
+                    break
+                p = 0.0
+                for k in range(K if kind == 2 else F):
+                    x = base[k] if kind == 2 else rest[k]
+                    for c in some:
+                        x *= levels[rows[u, a, c], k] if kind == 2 else lam[rows[u, a, c], k]
+                    p += x
+                more[batch[h], u, a] += weight * p
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def fill_members_guesses(heads, rows, columns, theta, out):
     """out[u, g, a] = log p(guess (G, U, q) of person u | class g) under a draw."""
-    psi = np.empty(out.shape[1])
+    pi, lam, omega, phi = theta
+    of_classes, levels = side_by_side(omega, phi)
+    psi, w = np.empty(out.shape[1]), np.empty(omega.size)
     for u in range(rows.shape[1]):
         for a in range(rows.shape[0]):
-            fill_person(rows[a, u], heads[u], columns, theta, psi)
+            if heads[u]:
+                psi[:] = 1.0
+                for k in columns:
+                    psi *= lam[rows[a, u, k]]
+            else:
+                n = 0
+                while n < rows.shape[2] and rows[a, u, n] >= 0:
+                    n += 1
+                fill_member(rows[a, u, :n], of_classes, levels, w, psi)
             out[u, :, a] = np.log(np.maximum(psi, 1e-300))
 
 
@@ -167,54 +188,55 @@ class NestedPredictive:
     persons: Persons  # of the confidential table
     draws: NestedDraws
     targets: Targets
+    which: Ints  # (U, 2): household and member of each
+    allowed: "Allowed"
     batch: Ints  # shape (H,): halves of chains, in order
 
     def log_truth(self, block: slice) -> Array:
-        which = whereabouts(self.persons, self.targets.record[block])
-        return self._pass(
-            block, Allowed.of([hole_of(self.model, self.persons, *at) for at in which])
-        )
+        return self._pass(block, np.zeros((len(self.draws), 0)))[0]
 
     def log_sums(self, block: slice, log_weights: Array) -> Array:
-        codes, cell = self.targets.rows(frozenset(map(int, self.targets.columns)), block)
         top = np.stack([log_weights[self.batch == b].max(axis=0) for b in np.unique(self.batch)])
-        sums = np.zeros((len(top), codes.shape[1], len(codes)))
-        self._pass(block, None, codes, np.exp(log_weights - top[self.batch]), sums)
+        _, sums, cell = self._pass(block, np.exp(log_weights - top[self.batch]))
         logs = np.log(np.maximum(sums, TINY)) + top[..., None]
         return np.asarray(logs.swapaxes(1, 2)[:, cell])
 
-    def _pass(
-        self,
-        block: slice,
-        allowed: "Allowed | None",
-        codes: Any = None,
-        weights: Any = None,
-        sums: Any = None,
-    ) -> Array:
-        """log p(own | rest, theta_h) (H, U), up to what the rest allows; adds ratios of guesses."""
-        layout, data, H = self.model.layout, self.persons[:4], len(self.draws)
-        profiles = self.targets.profiles[block]
-        which = np.array(whereabouts(self.persons, self.targets.record[block]), np.int64)
-        codes = profiles[None][:0] if codes is None else codes
-        heads, U = which[:, 1] < 0, len(which)
+    def _pass(self, block: slice, weights: Array) -> tuple[Array, Array, Ints]:
+        """log p(own | rest, theta_h) (H, U), up to what the rest allows; sums of guesses' ratios.
+
+        The latter with weights (H, U), by batch (B, U, G'), and the G' of each guess.
+        """
+        layout, which = self.model.layout, np.ascontiguousarray(self.which[block])
+        profiles, heads, U = self.targets.profiles[block], which[:, 1] < 0, len(which)
+        codes, cell = self.targets.rows(frozenset(map(int, self.targets.columns)), block)
         (own,) = positions(profiles[None], heads, layout)
+        codes = codes if weights.size else codes[:0]
         rows = np.ascontiguousarray(positions(codes, heads, layout).swapaxes(0, 1))
+        every = np.arange(len(layout.of_household) - 1)
         common = np.arange(len(layout.own))
         fixed = np.setdiff1d(common, self.model.rules.heads.columns)  # known, and in no cell
-        every = np.arange(len(layout.of_household) - 1)
         columns = np.setdiff1d(every, fixed), every, np.arange(len(layout.of_member) - 1)
-        rest, found = np.empty((U, self.model.prior.n_classes)), np.empty((H, U))
-        weights = np.zeros((H, U)) if weights is None else weights
-        sums = np.zeros((int(self.batch.max()) + 1, U, 0)) if sums is None else sums
-        at, first = (own, rows, columns), self.persons.first
-        for h, b in enumerate(self.batch):
-            theta = self.draws.theta(h)
-            fill_rest(which, data, fixed, theta, rest)
-            add_guesses(which, first, rest, *at, theta, weights[h], found[h], sums[b])
-            if allowed is not None:
-                below = allowed.masses(theta, self.model.rules, rest)
-                found[h] -= np.log(np.maximum(below, TINY))
-        return found
+        kind = np.where(heads, np.diff(self.persons.first)[which[:, 0]] == 0, 2)
+        counted = np.array([np.isin(np.arange(own.shape[1]), x) for x in columns])[kind]
+        changed = (rows != own[:, None]) & counted[:, None]
+        n, width = changed.sum(axis=2), int(max(layout.of_household[-1], layout.of_member[-1]))
+        place = np.take_along_axis(rows, changed.argmax(axis=2)[..., None], 2)[..., 0]
+        place = np.where(n == 1, place, width)
+        most = int((n > 1).sum(axis=1).max(initial=0)) + 1  # lists of guesses, which end with -1
+        several = np.sort(np.where(n > 1, np.arange(n.shape[1]), n.shape[1]), axis=1)[:, :most]
+        several = np.column_stack([several, np.full(U, n.shape[1])])
+        several[several == n.shape[1]] = -1
+        B = int(self.batch.max()) + 1
+        sums, more = np.zeros((B, U, width + 1)), np.zeros((B, U, n.shape[1] if most > 1 else 0))
+        found = np.empty((len(self.draws), U))
+        allowed = self.allowed.set_of[block], self.allowed.masses
+        starts = layout.of_household, layout.of_household, layout.of_member
+        guesses = weights, self.batch, rows, several, sums, more
+        known = fixed, every[:0], every
+        at = which, self.persons[:4], known, own, self.draws[:4], allowed, columns, starts
+        add_draws(*at, found, guesses)
+        sums = np.take_along_axis(sums, np.broadcast_to(place, (B, *place.shape)), 2)
+        return found, np.where(n > 1, more, sums) if most > 1 else sums, cell
 
 
 def positions(codes: Codes, heads: Flags, layout: Layout) -> Positions:
@@ -234,34 +256,27 @@ def positions(codes: Codes, heads: Flags, layout: Layout) -> Positions:
 class Allowed(NamedTuple):
     """Cells that the rest of their household allows persons who are left out."""
 
-    heads: Flags  # (U,): who are heads
-    of_members: tuple[Array, Ints]  # different sets (., C), and which each member has
-    of_heads: tuple[Array, Ints]
+    set_of: Ints  # (U,): which of them each has; many have the same
+    masses: npt.NDArray[np.float32]  # (H, sets, F): of those cells under each draw
 
     @classmethod
-    def of(cls, holes: list[Hole]) -> "Allowed":
-        """Of persons; many have the same cells."""
-        heads = np.array([hole.j < 0 for hole in holes])
-
-        def sets(which: Flags) -> tuple[Array, Ints]:
-            some = [holes[u].allowed for u in np.flatnonzero(which)]
-            if not some:
-                return np.zeros((0, 0)), np.zeros(0, np.int64)
-            found, of = np.unique(np.packbits(some, axis=1), axis=0, return_inverse=True)
-            return np.unpackbits(found, axis=1, count=len(some[0])).astype(float), of.ravel()
-
-        return cls(heads, sets(~heads), sets(heads))
-
-    def masses(self, theta: Theta, rules: Rules, rest: Array) -> Array:
-        """p(rest of the household) of each person (U,), as far as the whole is possible."""
-        cells, out = CellMasses.of(theta, rules), np.empty(len(self.heads))
-        for some, (sets, of), p in (
-            (self.heads, self.of_heads, cells.head),
-            (~self.heads, self.of_members, cells.psi),
-        ):
-            if len(of):
-                out[some] = (rest[some] * (sets @ p)[of]).sum(axis=1)
-        return out
+    def of(cls, model: Model, persons: Persons, which: Ints, draws: NestedDraws) -> "Allowed":
+        """Of persons (U, 2)."""
+        cells = [hole_of(model, persons, *at).allowed for at in which.tolist()]
+        sets, set_of = list[tuple[int, Array]](), np.empty(len(which), np.int64)
+        n = 0
+        for side, some in enumerate((which[:, 1] < 0, which[:, 1] >= 0)):  # heads, members
+            if some.any():
+                mine = np.array([cells[u] for u in np.flatnonzero(some)])
+                packed = np.packbits(mine, axis=1)
+                _, first, of = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+                set_of[some], n = n + of.ravel(), n + len(first)
+                sets.append((side, mine[first].astype(float)))
+        found = np.empty((len(draws), n, model.prior.n_classes), np.float32)
+        for h in range(len(draws)):
+            p = CellMasses.of(draws.theta(h), model.rules)
+            found[h] = np.concatenate([x @ (p.head, p.psi)[side] for side, x in sets])
+        return cls(set_of, found)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -335,8 +350,11 @@ class NestedPosterior:
         return len(self.draws)
 
     def predictives(self, targets: Targets, *, rng: Rng) -> list[Predictive]:
+        which = np.array(whereabouts(self.own, targets.record), np.int64)
+        allowed = Allowed.of(self.model, self.own, which, self.draws)
         how: dict[str, Any] = {"model": self.model, "persons": self.own, "draws": self.draws}
-        return [NestedPredictive(**how, targets=targets, batch=self.draws.batch)]
+        at: dict[str, Any] = {"targets": targets, "which": which, "allowed": allowed}
+        return [NestedPredictive(**how, **at, batch=self.draws.batch)]
 
     def doubled(self, *, rng: Rng, n_jobs: int) -> "NestedPosterior":
         """Every second draw, and as many new ones twice as far apart."""

@@ -84,18 +84,33 @@ class Model(NamedTuple):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def fill_member(row, omega, phi, out):
-    """out[g] = p(a member | class g of its household), over the classes of members."""
+def side_by_side(omega, phi):
+    """Weights (M F) and levels (Dm, M F) of members' classes, those of one m next to each other."""
     F, M = omega.shape
-    w = omega.copy().ravel()
-    for k in range(len(row)):
-        levels = phi[row[k]].ravel()
-        for x in range(F * M):  # of all classes side by side
-            w[x] *= levels[x]
+    weights, levels = np.empty(M * F), np.empty((phi.shape[0], M * F))
+    for g in range(F):
+        for m in range(M):
+            weights[m * F + g] = omega[g, m]
+            for k in range(phi.shape[0]):
+                levels[k, m * F + g] = phi[k, g, m]
+    return weights, levels
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def fill_member(row, weights, levels, w, out):
+    """out[g] = p(a member | class g of its household); ``w``: room for each class of members."""
+    F, K, at = out.shape[0], weights.shape[0], row[0]
+    for x in range(K):
+        w[x] = weights[x] * levels[at, x]
+    for k in range(1, row.shape[0]):
+        at = row[k]
+        for x in range(K):
+            w[x] *= levels[at, x]
     for g in range(F):
         out[g] = 0.0
-        for m in range(M):
-            out[g] += w[g * M + m]
+    for m in range(K // F):
+        for g in range(F):
+            out[g] += w[m * F + g]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -104,20 +119,30 @@ def draw_nested_labels(uniform, each, persons, theta, label, classes):
     household, member, first, size = persons
     pi, lam, omega, phi = theta
     F, M = omega.shape
-    w, psi, room = np.empty(F), np.empty(F), np.empty(M)
+    weights, levels = side_by_side(omega, phi)
+    w, psi, room, of_classes = np.empty(F), np.empty(F), np.empty(M), np.empty(M * F)
     for i in range(household.shape[0]):
-        w[:] = pi[size[i]]
+        s = size[i]
+        for g in range(F):
+            w[g] = pi[s, g]
         for k in range(household.shape[1]):
-            w *= lam[household[i, k]]
+            at = household[i, k]
+            for g in range(F):
+                w[g] *= lam[at, g]
         for j in range(first[i], first[i + 1]):
-            fill_member(member[j], omega, phi, psi)
-            w *= psi / psi.max()
+            fill_member(member[j], weights, levels, of_classes, psi)
+            most = 1.0 / psi.max()
+            for g in range(F):
+                w[g] *= psi[g] * most
         label[i] = choose(uniform[i], w, F)
         for j in range(first[i], first[i + 1]):
+            g = label[i]
             for m in range(M):
-                room[m] = omega[label[i], m]
-                for k in range(member.shape[1]):
-                    room[m] *= phi[member[j, k], label[i], m]
+                room[m] = omega[g, m]
+            for k in range(member.shape[1]):
+                at = member[j, k]
+                for m in range(M):
+                    room[m] *= phi[at, g, m]
             classes[j] = choose(each[j], room, M)
 
 

@@ -30,8 +30,7 @@ WIDTHS = 0.05, 0.3  # of windows around a number, in its spread
 COPIED = 0.3  # odds of a copy of the record's own value
 WHOLE = "alone", "all"  # contexts in which equal numbers are counted too
 TREES = 6  # guessed columns that trees are grown for, at most
-# kinds tried without others
-FEW = ("alone",), ("alone", "pair", "all", "own", "own distance"), ("path 5", "path 20")
+FIRST, SECOND = ("alone",), ("pair", "all", "own", "own distance")  # kinds tried without others
 PATH_LEAVES = 5, 20  # rows in a leaf of a tree grown on y_-i
 MANY = 20_000  # numbers in y; beyond it such trees are of the first size alone
 LARGEST = 2**40  # numbers of contexts; beyond it they are counted anew
@@ -39,18 +38,11 @@ LEVELS = 20  # of a category that a regression looks at
 
 
 class Made(NamedTuple):
-    """Features (U, G, d), the kind of each; share of the files with an exact copy (U, G)."""
+    """Features (U, G, d), the step (d,) in which they are tried; share of copies (U, G)."""
 
     features: Array
-    kinds: list[str]
+    steps: Ints
     exact: Array
-
-    @property
-    def sets(self) -> list[Ints]:
-        """Features that are tried together: few, more, all."""
-        found = [np.flatnonzero(np.isin(self.kinds, some)) for some in FEW]
-        every = np.arange(len(self.kinds))
-        return [*(some for some in found if 0 < len(some) < len(every)), every]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,18 +82,16 @@ class Features:
 
         ``present`` (n,): which rows of y the table holds; all of them by default.
         """
-        there = np.ones(len(y), dtype=bool) if present is None else present
-        look = _Look.of(self, y, Z, rows, guesses, there)
+        look = _Look.of(self, y, Z, rows, guesses, present)
         found: dict[tuple[str, Any], Array] = {}
         for name, value in self._each(look):
             found[name] = found[name] + value if name in found else value
-        kinds = [kind for kind, _ in found]
-        return Made(np.stack(list(found.values()), axis=-1), kinds, self._exact(look))
+        steps = [2 - (kind in SECOND) - 2 * (kind in FIRST) for kind, _ in found]
+        return Made(np.stack(list(found.values()), axis=-1), np.array(steps), self._exact(look))
 
     def copies(self, y: Codes, Z: Codes, rows: Ints, guesses: Codes) -> Array:
         """Share of the files with an exact copy of a record with a guess, (U, G)."""
-        there = np.ones(len(y), dtype=bool)
-        return self._exact(_Look.of(self, y, Z, rows, guesses, there))
+        return self._exact(_Look.of(self, y, Z, rows, guesses))
 
     def _exact(self, look: "_Look") -> Array:
         """The record's own row; where rows are no record's, a row that is no other record's."""
@@ -116,33 +106,20 @@ class Features:
         """Parts of features by name; those of one name are added."""
         for j in map(int, self.guessed):
             others = self.order[j]
-            contexts: dict[str, list[tuple[int, ...]]] = {
-                "alone": [()],
-                "pair": [(k,) for k in others[:PAIRS]],
-            }
-            contexts |= {f"chain {t}": [tuple(others[:t])] for t in CHAIN if t < len(others)}
-            if len(others) > 1:
-                contexts["all"] = [tuple(others)]
-            for kind, several in contexts.items():
-                for columns in several:
-                    yield from self._counted(look, kind, j, look.of_columns(columns))
-            if j in [int(g) for g in self.guessed[:TREES]] and others:
-                known = [k for k in others if k not in self.guessed]
-                if known:
-                    yield from self._in_paths(look, j, known)
+            contexts = [("alone", list[int]()), *(("pair", [k]) for k in others[:PAIRS])]
+            contexts += [(f"chain {t}", others[:t]) for t in CHAIN if t < len(others)]
+            contexts += [("all", others)] * (len(others) > 1)
+            for kind, columns in contexts:
+                widths = [0.0] * (kind in WHOLE and j in self.spread) + self._widths(j)
+                counts = look.counts(j, look.of_columns(columns), widths)
+                yield from _logs(kind, widths, counts)
+            known = [k for k in others if k not in self.guessed]
+            if j in self.guessed[:TREES] and known:
+                yield from self._in_paths(look, j, known)
             if j in self.spread and look.present.all():
                 yield ("regression", 0), look.regression(j, others, self)
         if self.linked:
             yield from self._own(look)
-
-    def _counted(
-        self, look: "_Look", kind: str, j: int, contexts: "_Split"
-    ) -> Iterator[tuple[tuple[str, Any], Array]]:
-        """Features of counts within contexts; of a number at several widths."""
-        widths = self._widths(j)
-        if kind in WHOLE and j in self.spread:
-            widths = [0.0, *widths]
-        yield from _logs(kind, widths, look.counts(j, contexts, widths))
 
     def _widths(self, j: int) -> list[float]:
         return [0.0] if j not in self.spread else [w * self.spread[j] for w in WIDTHS]
@@ -151,24 +128,18 @@ class Features:
         self, look: "_Look", j: int, others: Sequence[int]
     ) -> Iterator[tuple[tuple[str, Any], Array]]:
         """The same in leaves of trees grown on y_-i; they split by what is no guess."""
-        n = len(look.y)
-        large = n * len(others) > MANY
-        sizes = PATH_LEAVES[:1] if large else PATH_LEAVES
-        of_Z = look.bins.Z[..., others]
-        d = 1 + np.maximum(look.bins.y[:, others].max(axis=0), of_Z.max(axis=(0, 1)))
-        ordered = np.array([k in self.edges or d < 3 for k, d in zip(others, d, strict=True)])
-        shown = of_Z.reshape(-1, len(others))
-        predictors = Predictors(look.bins.y[:, others], shown, d, ordered)
-        v, outcome, value = look.y[:, j], np.zeros(n, dtype=np.int64), np.ones(n)
+        of_y, of_Z = look.bins.y[:, others], look.bins.Z[..., others].reshape(-1, len(others))
+        d = 1 + np.maximum(of_y.max(axis=0), of_Z.max(axis=0))
+        ordered = np.array([k in self.edges for k in others]) | (d < 3)
+        predictors, v = Predictors(of_y, of_Z, d, ordered), look.y[:, j]
+        outcome, value = v.astype(np.int64), np.ones(len(v))
         if j in self.spread:
-            value = v - v.mean()
-        else:
-            outcome = v.astype(np.int64)
+            outcome, value = np.zeros_like(outcome), v - v.mean()
         axis = axes(predictors, outcome, value, int(outcome.max()) + 1)
         widths = np.array(self._widths(j))
         guess = look.W[:, :, j][..., None]
         bounds = np.stack([guess - widths, guess + widths])
-        for size in sizes:
+        for size in PATH_LEAVES[: 1 if of_y.size > MANY else 2]:
             k, z = np.zeros(bounds.shape[1:]), np.zeros((len(look.Z), *bounds.shape[1:]))
             of = np.stack([value, v]), look.rows, look.present, size, k, z, bounds
             leaf_members(predictors, axis, outcome, *of, np.ascontiguousarray(look.Z[..., j]))
@@ -181,7 +152,7 @@ class Features:
         for j in map(int, self.guessed):
             apart = np.abs(look.Z[:, look.rows, j][:, :, None] - look.W[None, :, :, j])
             every &= apart == 0
-            widths = [0.0, *self._widths(j)] if j in self.spread else [0.0]
+            widths = [0.0] * (j in self.spread) + self._widths(j)
             for w, (_, k) in zip(widths, look.counts(j, look.of_columns(()), widths), strict=True):
                 odds = COPIED * len(look.y) / (k + 1.0)  # over a value drawn from the others
                 yield ("own", w), np.log1p(odds * (apart <= w)).sum(axis=0)
@@ -213,13 +184,20 @@ class _Look:
 
     @classmethod
     def of(
-        cls, how: Features, y: Codes, Z: Codes, rows: Ints, guesses: Codes, present: Flags
+        cls,
+        how: Features,
+        y: Codes,
+        Z: Codes,
+        rows: Ints,
+        guesses: Codes,
+        present: Flags | None = None,
     ) -> "_Look":
+        there = np.ones(len(y), dtype=bool) if present is None else present
         W = np.repeat(y[rows].astype(float)[:, None], len(guesses), axis=1)
         W[:, :, how.guessed] = guesses.swapaxes(0, 1)
         each = [np.asarray(a, dtype=float) for a in (y, Z, W)]
         bins = [_binned(a, how.edges) for a in each]
-        return cls(each[0], each[1], each[2], rows, present, _Split(bins[1], bins[0], bins[2]))
+        return cls(each[0], each[1], each[2], rows, there, _Split(bins[1], bins[0], bins[2]))
 
     def of_columns(self, columns: Sequence[int]) -> _Split:
         """Contexts: combinations of values, or of bins, of columns."""
@@ -256,35 +234,34 @@ class _Look:
         """What a normal regression on Z says of a guess less what one on y_-i does, (U, G)."""
         levels = how.microdata.n_levels
 
-        def design(table: Array) -> Array:
-            flat, columns = table.reshape(-1, table.shape[-1]), [np.ones(table[..., 0].size)]
+        def design(table: Array) -> Array:  # (..., columns)
+            columns = [np.ones(table.shape[:-1])]
             for k in others:
                 if levels[k] == 0:
-                    columns.append(flat[:, k] / how.spread[k])
+                    columns.append(table[..., k] / how.spread[k])
                 else:
-                    columns += [flat[:, k] == v for v in range(1, min(int(levels[k]), LEVELS))]
-            return np.column_stack(columns).astype(float)
+                    columns += [table[..., k] == v for v in range(1, min(int(levels[k]), LEVELS))]
+            return np.stack(columns, axis=-1).astype(float)
 
         def fitted(table: Array) -> tuple[Any, ...]:
             X, v = design(table), table[..., j].ravel()
+            X = X.reshape(len(v), -1)
             inverse = np.linalg.pinv(X.T @ X + 1e-6 * len(X) * np.eye(X.shape[1]))
             beta = inverse @ (X.T @ v)
             return X, inverse, beta, v - X @ beta
 
+        def log_density(mean: Array, square: Array, n: int) -> Array:
+            variance = np.maximum(square / n, (1e-6 * how.spread[j]) ** 2)
+            return -0.5 * (self.W[..., j] - mean) ** 2 / variance - 0.5 * np.log(variance)
+
         _, _, beta_Z, rest_Z = fitted(self.Z)
         X, inverse, beta, rest = fitted(self.y)
-        own, e = X[self.rows], rest[self.rows]
+        own, e, seen = X[self.rows], rest[self.rows], design(self.W)
         push = own @ inverse  # (U, columns)
-        free = 1.0 - np.einsum("ud,ud->u", push, own)
-        shift = e / np.maximum(free, 1e-6)
-        smallest = (1e-6 * how.spread[j]) ** 2
-        variance = np.maximum((rest @ rest - e * shift) / max(len(X) - 1, 1), smallest)
-        variance_Z = max(float(rest_Z @ rest_Z) / len(rest_Z), smallest)
-        seen = design(self.W).reshape(*self.W.shape[:2], -1)
+        shift = e / np.maximum(1.0 - np.einsum("ud,ud->u", push, own), 1e-6)
         mean = seen @ beta - np.einsum("ugd,ud->ug", seen, push) * shift[:, None]
-        v = self.W[..., j]
-        of_Z = -0.5 * (v - seen @ beta_Z) ** 2 / variance_Z - 0.5 * np.log(variance_Z)
-        of_y = -0.5 * (v - mean) ** 2 / variance[:, None] - 0.5 * np.log(variance)[:, None]
+        of_y = log_density(mean, (rest @ rest - e * shift)[:, None], max(len(X) - 1, 1))
+        of_Z = log_density(seen @ beta_Z, rest_Z @ rest_Z, len(rest_Z))
         return np.asarray(np.clip(of_Z - of_y, -10.0, 10.0))
 
 

@@ -23,8 +23,7 @@ from bayes_risk.data.reader import starts_processes
 from bayes_risk.data.writing import USUAL, write_delimited
 from bayes_risk.release.alike import read_like
 
-PLACES = ("input", "output", "m", "seed")
-NEEDED = PLACES[:2]
+NEEDED = "input", "output"
 SEEDS = 2**31 - 1  # what R takes
 HIDDEN = "may hold values of the data: read it, then delete it"
 
@@ -79,13 +78,15 @@ class Command:
         """Run the command in a folder of its own, which is removed."""
         with tempfile.TemporaryDirectory(prefix="generator-") as name:
             folder = Path(name)  # of its owner alone
-            places = {"input": folder / "input.csv", "output": folder / "output"}
-            places["output"].mkdir()
-            write_delimited(df, places["input"], USUAL, index=False, index_label="")
-            words = [_filled(w, {**places, "m": m, "seed": seed}) for w in self.words]
-            log = folder / "log.txt"
+            source, output, log = folder / "input.csv", folder / "output", folder / "log.txt"
+            output.mkdir()
+            write_delimited(df, source, USUAL, index=False, index_label="")
+            words = list(self.words)
+            places = {"input": source, "output": output, "m": m, "seed": seed}
+            for place, value in places.items():
+                words = [word.replace(f"{{{place}}}", str(value)) for word in words]
             self._run(words, folder, log)
-            return self._read(places["output"], df, m, log)
+            return self._read(output, df, m, log)
 
     def _run(self, words: list[str], folder: Path, log: Path) -> None:
         if sys.platform == "linux" and starts_processes():
@@ -124,14 +125,7 @@ class Command:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # how a CSV is written is told from the file
             tables = [read_like(file, df, na=["NA"]) for file in files]
-        same = [len(table) == len(df) for table in tables]
-        return [t.set_axis(df.index) if s else t for t, s in zip(tables, same, strict=True)]
-
-
-def _filled(word: str, places: dict[str, Any]) -> str:
-    for name, value in places.items():
-        word = word.replace(f"{{{name}}}", str(value))
-    return word
+        return [t.set_axis(df.index) if len(t) == len(df) else t for t in tables]
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

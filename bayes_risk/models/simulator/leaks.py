@@ -12,65 +12,43 @@ likelihood over all records, so that records are pooled; it is 0 unless the log 
 what is drawn does not depend on what was seen, only whose value it is.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
-
 import numpy as np
 
 from bayes_risk._core.arrays import Array, Ints
-
-from .ratio import wide
 
 EFFECTS = np.arange(6.0)
 STEPS = 50  # of the search for rho
 SURE = 3.0
 
 
-class Copies(NamedTuple):
-    """Examples of exact copies: ``place`` (N,) in the pool, ``exact`` (N, G), log p (N, G), drawn.
+def likelihoods(place: Ints, exact: Array, log_p: Array, drawn: Ints, size: int) -> Array:
+    """Log likelihood of the effects, for each of so many places, (size, effects).
 
-    ``log_p``: of guesses; minus infinity where there is none.
+    Of N examples: ``place`` (N,) in the pool; ``exact`` (N, G); ``log_p`` (N, G) of guesses, minus
+    infinity where there is none; ``drawn`` (N,).
     """
-
-    place: Ints
-    exact: Array
-    log_p: Array
-    drawn: Ints
-
-    @classmethod
-    def joined(cls, parts: Sequence["Copies"]) -> "Copies":
-        """Those of several runs."""
-        G, both = max(part.exact.shape[1] for part in parts), np.concatenate
-        return cls(
-            both([part.place for part in parts]),
-            both([wide(part.exact, G, 0.0) for part in parts]),
-            both([wide(part.log_p, G, -np.inf) for part in parts]),
-            both([part.drawn for part in parts]),
-        )
-
-    def log_likelihood(self, size: int) -> Array:
-        """Of the effects, for each of so many places, (size, effects)."""
-        own = self.exact[np.arange(len(self.drawn)), self.drawn]
-        out = np.zeros((size, len(EFFECTS)))
-        for b, effect in enumerate(EFFECTS[1:], start=1):
-            total = (np.exp(self.log_p) * np.exp(effect * self.exact)).sum(axis=1)
-            out[:, b] = np.bincount(self.place, effect * own - np.log(total), minlength=size)
-        return out
+    own, out = exact[np.arange(len(drawn)), drawn], np.zeros((size, len(EFFECTS)))
+    for b, effect in enumerate(EFFECTS[1:], start=1):
+        total = (np.exp(log_p) * np.exp(effect * exact)).sum(axis=1)
+        out[:, b] = np.bincount(place, effect * own - np.log(total), minlength=size)
+    return out
 
 
-def suspects(copies: Copies, size: int) -> Ints:
+def _with_one(logs: Array) -> Array:
+    """Log likelihood of some effect, (size,)."""
+    return np.asarray(np.logaddexp.reduce(logs[:, 1:], axis=1) - np.log(len(EFFECTS) - 1))
+
+
+def suspects(logs: Array) -> Ints:
     """Places whose examples are more likely with an effect, the likeliest first."""
-    gain = np.logaddexp.reduce(copies.log_likelihood(size)[:, 1:], axis=1)
-    gain -= np.log(len(EFFECTS) - 1)
+    gain = _with_one(logs)
     order = np.argsort(-gain, kind="stable")
     return np.asarray(order[gain[order] > 0])
 
 
-def effects(copies: Copies, size: int) -> Array:
-    """Posterior of the effects, for each of so many places, (size, effects)."""
-    logs = copies.log_likelihood(size)
-    with_one = np.logaddexp.reduce(logs[:, 1:], axis=1) - np.log(len(EFFECTS) - 1)
-    rho = 1.0 / size
+def effects(logs: Array) -> Array:
+    """Posterior of the effects, from their log likelihoods, (size, effects)."""
+    with_one, rho = _with_one(logs), 1.0 / len(logs)
     for _ in range(STEPS):
         odds = np.log(rho) - np.log1p(-rho) + with_one
         rho = float(np.clip((1.0 / (1.0 + np.exp(-odds))).mean(), 1e-300, 0.5))

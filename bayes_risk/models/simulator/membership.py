@@ -8,7 +8,6 @@ in Z and in the records known. Its log odds less those of the shares is a log Ba
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from bayes_risk.release.release import EncodedRelease
 
 from .features import Features
 from .generator import Generator, seed_from
-from .ratio import Examples, fitted_ratio, joined_examples
+from .ratio import Examples, fitted_ratio
 from .runs import FEWEST, MOST, RunFiles, in_turn, run_of
 
 HALF = np.log(0.5)
@@ -64,23 +63,19 @@ def left_out_factors(
         seed = seed_from(np.random.default_rng([seeds[1], r]))
         return partial(run_of, generator, release.source, part, part.codes, seed)
 
-    def shown(Z: Any, rows: Ints, there: Flags) -> Array:
-        made = how.made(data.codes, Z, rows, data.codes[rows][None], there)
-        return made.features[:, 0]
-
     parts, centre = list[Examples](), np.zeros(0)
     records = list[Ints]()
     for r, files in enumerate(in_turn(job, range(runs), n_jobs, progress)):
         rows, there = chosen(r)[1], present(r)
-        found = shown(files.Z, rows, there)
-        centre = found.mean(axis=0) if not r else centre
-        half = np.full((len(rows), 2), HALF)
-        drawn = there[rows].astype(int)
-        parts.append(Examples(_against(found - centre), half, drawn, np.full(len(rows), r)))
+        found = how.made(data.codes, files.Z, rows, data.codes[rows][None], there)
+        centre = found.features[:, 0].mean(axis=0) if not r else centre
+        features = _against(found.features[:, 0] - centre)
+        drawn, half = there[rows].astype(int), np.full((len(rows), 2), HALF)
+        parts.append(Examples(features, half, drawn, np.full(len(rows), r)))
         records.append(rows)
-    examples = joined_examples(parts)
-    fit = fitted_ratio(examples)
-    every = shown(release.codes, np.arange(n), np.ones(n, dtype=bool))
+    examples = Examples.joined(parts)
+    fit = fitted_ratio(examples, np.zeros(features.shape[2], dtype=int))
+    every = how.made(data.codes, release.codes, np.arange(n), data.codes[None]).features[:, 0]
     log_bf, moved = fit.log_evidence(_against(every - centre))
     return LeftOut(
         log_bayes_factor=log_bf[:, 1] - log_bf[:, 0],

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.spatial import cKDTree
 
-from bayes_risk._core.arrays import Flags, Ints, Rng
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.parallel import in_order
@@ -19,7 +19,7 @@ from bayes_risk.release.release import EncodedRelease, Release
 
 from .features import Features
 from .generator import Generator, generated_tables
-from .leaks import Copies, suspects
+from .leaks import likelihoods, suspects
 from .ratio import Examples, normalised
 
 ALTERNATIVES = 12  # guesses of an example, the one that was drawn among them
@@ -109,31 +109,30 @@ class RedrawPlan:
                 f"{len(pool):,} records in each run), and at least {FEWEST} of some records are "
                 "needed; give more runs, or a larger share below 1",
             )
-        how: Any = {"columns": targets.columns, "pool": pool, "of": of[pool], "per_run": per_run}
-        how["n"] = len(of)
-        return cls(codes=codes, counted=counted, **how)
+        how: Any = {"columns": targets.columns, "codes": codes, "counted": counted, "n": len(of)}
+        return cls(pool=pool, of=of[pool], per_run=per_run, **how)
 
     def guesses_of(self, places: Ints) -> tuple[Codes, Flags]:
         """Guesses (G, k, q) of some of the pool, and which of them count (G, k)."""
         return self.codes[:, self.of[places]], self.counted[:, self.of[places]]
 
-    @property
-    def cycle(self) -> int:
-        """Runs in which nearly every record of the pool is drawn once."""
-        return len(self.pool) // self.per_run
+    def again(self, copied: Array, done: int, total: int) -> list[Ints]:
+        """Who is drawn again in the next runs: nobody until all had their turn; then suspects.
 
-    def again(self, copies: list[Copies], total: int) -> list[Ints]:
-        """Who is drawn again in the next runs: nobody until all had their turn; then suspects."""
-        if not copies:
-            return [np.zeros(0, dtype=np.int64)] * min(self.cycle, max(total // 2, 1))
-        each, runs = max(1, min(self.per_run // 4, MOST_AGAIN)), min(NEXT, total - len(copies))
-        found = suspects(Copies.joined(copies), len(self.pool))
+        ``copied``: log likelihoods of their effects, from the runs that are done.
+        """
+        if not done:
+            return [np.zeros(0, dtype=np.int64)] * min(
+                len(self.pool) // self.per_run, max(total // 2, 1)
+            )
+        each, runs = max(1, min(self.per_run // 4, MOST_AGAIN)), min(NEXT, total - done)
+        found = suspects(copied)
         always, others = found[: each // 2], found[each // 2 :]  # the first always, others once
         return [np.r_[always, others[r::runs][: each - len(always)]] for r in range(runs)]
 
     def drawn(self, y: Codes, seed: int, r: int, again: Ints) -> Redrawn:
         """The table of run r, with values drawn: of those whose turn it is, and some again."""
-        turn, at = divmod(r, self.cycle)
+        turn, at = divmod(r, len(self.pool) // self.per_run)  # each is drawn once in a turn
         order = np.random.default_rng([seed, 0, turn]).permutation(len(self.pool))
         own = order[at * self.per_run : (at + 1) * self.per_run]
         places = np.r_[own, np.setdiff1d(again, own)]
@@ -167,20 +166,24 @@ class RedrawPlan:
 
         def examples(part: slice) -> Examples:
             of = some[part]
-            these = drawn[of], np.full(len(of), run), made.sets, exact[of], places[of]
+            these = drawn[of], np.full(len(of), run), exact[of], places[of]
             return Examples(made.features[part], log_share[of], *these)
 
-        again = examples(slice(len(turn), None)) if len(some) > len(turn) else None
-        copies = Copies(places, exact, normalised(log_share), drawn)
-        return RunExamples(examples(slice(len(turn))), again, copies)
+        copied = likelihoods(places, exact, normalised(log_share), drawn, len(self.pool))
+        split = len(turn)
+        return RunExamples(examples(slice(split)), examples(slice(split, None)), copied, made.steps)
 
 
 class RunExamples(NamedTuple):
-    """What a run shows: of records whose turn it was, of those drawn again, of copies of all."""
+    """What a run shows of records whose turn it was, and of those drawn again.
+
+    ``copied``: log likelihoods of the effects of all; ``steps``: of the features.
+    """
 
     turn: Examples
-    again: Examples | None
-    copies: Copies
+    again: Examples
+    copied: Array
+    steps: Ints
 
 
 def in_turn(

@@ -44,10 +44,10 @@ from bayes_risk.release.release import PARAMETERS, EncodedRelease, Release
 from .expected import log_margins
 from .features import Features
 from .generator import Command, Generator, generated_tables, seed_from
-from .leaks import EFFECTS, Copies, effects, log_evidence
+from .leaks import EFFECTS, effects, likelihoods, log_evidence
 from .membership import left_out_factors
-from .ratio import Examples, RatioFit, batches, fitted_ratio, joined_examples, normalised
-from .runs import MOST, Redrawn, RedrawPlan, RunExamples, RunFiles, in_turn, run_of, seeds_remark
+from .ratio import Examples, RatioFit, batches, fitted_ratio, normalised
+from .runs import MOST, Redrawn, RedrawPlan, RunFiles, in_turn, run_of, seeds_remark
 
 FEWEST_RUNS = 8  # of fewer chance may look like something that was told
 BLOCK = 2**18  # numbers of features, for each of d, at a time
@@ -188,10 +188,7 @@ class SimulatorFit(Fitted):
     runs: bool = True
     weights: ClassVar[None] = None
     n_draws: ClassVar[int] = 0
-    parameters: ClassVar[tuple[str, ...]] = (
-        "independent",
-        *sorted({*PARAMETERS} - {"independent"}),
-    )
+    parameters: ClassVar[tuple[str, ...]] = tuple(sorted(PARAMETERS, key="independent".__ne__))
     records_differ: ClassVar[bool] = True  # row i of a release may be record i
     diagnostics: ClassVar[Mapping[str, Any]] = {}
 
@@ -206,14 +203,13 @@ class SimulatorFit(Fitted):
         if release.groups is not None:
             why = "groups= of totals are not offered by Simulator; give the release without them"
             return Capabilities([Offer("simulated", refusal=why)])
-        offer = Offer("simulated", compute=self.log_evidence, workers=True)
-        further = [Offer(name, self) for name in ("log-prior", "left-out")]
-        return Capabilities([offer, *further], any_rows=True)
+        offers = [Offer("simulated", compute=self.log_evidence, workers=True)]
+        offers += [Offer(name, self) for name in ("log-prior", "left-out")]
+        return Capabilities(offers, any_rows=True)
 
     def left_out(self, release: EncodedRelease, **how: Unpack[How]) -> LeftOut:
-        return left_out_factors(
-            self.model.calls, release, runs=self.model.runs, share=self.model.share, **how
-        )
+        runs, share = self.model.runs, self.model.share
+        return left_out_factors(self.model.calls, release, runs=runs, share=share, **how)
 
     def log_prior(self, release: EncodedRelease, targets: Targets) -> Array:
         """Margins of the other records, a column by itself: the generator has no predictive."""
@@ -234,25 +230,25 @@ class SimulatorFit(Fitted):
             raise InputError("records and n are the generator's to choose; leave them out")
         if parameters not in (None, *self.parameters):
             raise InputError("parameters", parameters, f"; give one of {list(self.parameters)}")
-        made_columns = self.model.synthesizes(self.microdata.columns)
-        if columns is not None and set(columns) != set(made_columns):
+        made = self.model.synthesizes(self.microdata.columns)
+        if columns is not None and set(columns) != set(made):
             raise InputError(
                 "columns",
                 list(columns),
-                f"are not those that the generator replaces, {made_columns}; name these in "
+                f"are not those that the generator replaces, {made}; name these in "
                 "Simulator(columns=...)",
             )
         rng = np.random.default_rng(random_seed)
-        table = self.microdata.decode(self.microdata.codes)
-        seed = seed_from(rng)
-        return Release(
-            datasets=generated_tables(self.model.calls, table, m, seed)
-            if self.runs
-            else [table] * m,
-            synthesized=made_columns,
-            seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
-            parameters=parameters,
-        )
+        files = [self.microdata.decode(self.microdata.codes)] * m
+        if self.runs:
+            files = generated_tables(self.model.calls, files[0], m, seed_from(rng))
+        seeds: Any = rng.bit_generator.seed_seq
+        of: Any = {
+            "synthesized": made,
+            "seed_entropy": str(seeds.entropy),
+            "parameters": parameters,
+        }
+        return Release(datasets=files, **of)
 
     def log_evidence(
         self,
@@ -284,11 +280,13 @@ class SimulatorFit(Fitted):
             given = self.model.calls, release.source, self.microdata, drawn(r).y
             return partial(run_of, *given, seed(r) if other is None else other)
 
-        how, parts, remark, most = None, list[RunExamples](), "", max(1, MOST // runs)
+        how, remark, most = None, "", max(1, MOST // runs)
+        parts, others = list[Examples](), list[Examples]()
+        copied = np.zeros((len(plan.pool), len(EFFECTS)))
         while True:
             total = max(runs, 2 * len(parts))
             while len(parts) < total:
-                again += plan.again([part.copies for part in parts], total)
+                again += plan.again(copied, len(parts), total)
                 which = range(len(parts), len(again))
                 for r, files in zip(which, in_turn(job, which, n_jobs, progress), strict=True):
                     if how is None:
@@ -296,17 +294,19 @@ class SimulatorFit(Fitted):
                         how = Features.of(self.microdata, targets.columns, linked=linked)
                         first = files
                     choosing = np.random.default_rng([seeds[2], r])
-                    parts.append(plan.shown(how, drawn(r), files.Z, choosing, r, most))
+                    shown = plan.shown(how, drawn(r), files.Z, choosing, r, most)
+                    parts.append(shown.turn)
+                    others.append(shown.again)
+                    copied += shown.copied
             assert how is not None
             if len(parts) == runs:  # last, so that runs are kept as they come
                 once_more = partial(seeds_remark, lambda s: job(0, s)(), first, seed(0))
                 remark = stage("seeds", once_more)
-            examples = joined_examples([part.turn for part in parts])
-            fit = fitted_ratio(examples)
+            examples = Examples.joined(parts)
+            fit = fitted_ratio(examples, shown.steps)
             of: Any = {"runs": len(parts), "share": self.model.share, "remark": remark}
             learnt = Learnt.of(fit.log_p, examples.drawn, examples.run, fit.gain, **of)
-            again_too = [part.again for part in parts if part.again]
-            own = _effects(fit, examples, again_too, plan)
+            own = _effects(fit, Examples.joined([examples, *others]), plan)
             found = _evidence(fit, how, release, targets, own)
             error = _error(found.deviations, targets.guesses.truth)
             if error <= (target or np.inf) or len(parts) >= runs * 2**budget.max_doublings:
@@ -319,14 +319,13 @@ def _whole(rng: Rng) -> int:
     return int(seed.generate_state(1, np.uint64)[0])
 
 
-def _effects(fit: RatioFit, examples: Examples, again: list[Examples], plan: RedrawPlan) -> Array:
+def _effects(fit: RatioFit, examples: Examples, plan: RedrawPlan) -> Array:
     """Posterior of the effects of single records, one row a record of the table."""
-    found = joined_examples([examples, *again])
-    log_p = normalised(found.features @ fit.weights + found.log_share)
-    copies = Copies(found.place, found.exact, log_p, found.drawn)
+    log_p = normalised(examples.features @ fit.weights + examples.log_share)
+    of = examples.place, examples.exact, log_p, examples.drawn
     out = np.zeros((plan.n, len(EFFECTS)))
     out[:, 0] = 1.0
-    out[plan.pool] = effects(copies, len(plan.pool))
+    out[plan.pool] = effects(likelihoods(*of, len(plan.pool)))
     return out
 
 
