@@ -21,7 +21,7 @@ and logs add. With draws of their own, data sets share the unknown rows:
     p(Z^(1..m) | y*, y_A) = int p(y_U | y*, y_A) prod_l prod_k p_k(Z_k^(l) | Z_<k^(l), y) dy_U.
 
 A part that is given columns of another ties its rows y_U to that part's, and the integral is no
-product. Without such a part it is, and the parts impute their rows apart. Trees are told how many
+product. Without such a part it is, and the parts impute their rows apart. Trees show how many
 unknown records lie in each leaf, and may be given no column that another part draws.
 """
 
@@ -314,8 +314,9 @@ class ChainFit(Synthesis):
         who, cure = intruder.in_words()[:-1], '; give knows_records="all-but-target"'
         if kept := [c for c in drawn if c not in release.synthesized]:
             return (
-                f"{who}: column {kept[0]!r} of a part stays as it is, and tells of the other "
-                f"columns of records that are not known; synthesise all of {drawn}, or{cure[1:]}"
+                f"{who}: column {kept[0]!r} of a part stays as it is, and reveals something of the "
+                "other columns of records that are not known; synthesise all columns of the parts, "
+                f"or{cure[1:]}"
             )
         for k, (one, of) in enumerate(zip(self.parts, can, strict=True), start=1):
             name, tree = f"{who}: part {k} of the chain ({model_name(one.fit)})", one.is_tree

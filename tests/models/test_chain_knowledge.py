@@ -171,7 +171,7 @@ def test_what_does_not_add_is_refused_with_its_reason():
     refused(tree, SMALL, r"part 2 of the chain \(CART\) offers no predict", ask=br.membership)
     shared = r"part 2 of the chain \(Regression\) is given 'a', and m = 2 data sets share"
     refused(PAY, PAID, shared, m=2, who=NOBODY)
-    kept = "column 'a' of a part stays as it is, and tells of the other columns"
+    kept = "column 'a' of a part stays as it is, and reveals something of the other columns"
     refused(PAY, PAID, kept, columns=["pay"], who=NOBODY)
     counts = [Marginals(columns=["a"]), Marginals(columns=["b"])]
     refused(counts, SMALL, r"part 1 of the chain \(Marginals\): m = 2 data sets", m=2, who=NOBODY)
