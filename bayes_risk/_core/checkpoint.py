@@ -334,9 +334,8 @@ def private_folder(folder: Path, what: str) -> None:
         with suppress(FileNotFoundError):  # gone meanwhile
             found = folder.lstat()
             break
-    new = Path(tempfile.mkdtemp(prefix=f"{folder.name}-", dir=folder.parent))
-    usual = new.lstat()
-    new.rmdir()
+    with tempfile.TemporaryDirectory(prefix=f"{folder.name}-", dir=folder.parent) as new:
+        usual = os.lstat(new)
     if not stat.S_ISDIR(found.st_mode):
         why = "is not a folder" if not stat.S_ISLNK(found.st_mode) else "is a link"
     elif found.st_uid != usual.st_uid:
