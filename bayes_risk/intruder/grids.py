@@ -86,10 +86,10 @@ class Search:
         # guesses with one value that is not the truth's, (K, U, q), if they are few
         along = [(j, v) for j, n in enumerate(lengths) for v in range(n)]
         few = len(along) <= budget // COARSE
-        self.lines_of_truth = np.broadcast_to(
+        self.near = np.broadcast_to(
             np.stack(self.truth, axis=1), (few * len(along), len(column), len(lengths))
         ).copy()
-        for row, (j, v) in zip(self.lines_of_truth, along, strict=False):
+        for row, (j, v) in zip(self.near, along, strict=False):
             row[:, j] = v
         self.least = 1 + few  # values in which other guesses differ from the truth
 
@@ -107,7 +107,7 @@ class Search:
         with np.errstate(divide="ignore"):  # a block may hold nothing that counts
             held = sum(np.log(n[self.cells[:, j]]) for j, n in enumerate(self.members))
         mass = np.where(self.is_truth, log_p[0], log_p[1:]) + np.asarray(held)  # shape (C, U)
-        n_opened = max((self.budget - len(self.lines_of_truth)) // self.largest, 1)
+        n_opened = max((self.budget - len(self.near)) // self.largest, 1)
         opened = np.argsort(-mass, axis=0, kind="stable")[:n_opened]
         shut = np.ones(mass.shape, dtype=bool)
         np.put_along_axis(shut, opened, False, axis=0)
@@ -124,12 +124,9 @@ class Search:
             counted &= step < size[:, None]
             places[:, :, j] = at.reshape(-1, U)
         far = (places != np.stack(self.truth, axis=1)).sum(axis=2) >= self.least
-        return self._guesses(
-            np.concatenate([self.lines_of_truth, places]),
-            np.concatenate(
-                [np.ones(self.lines_of_truth.shape[:2], bool), counted.reshape(-1, U) & far]
-            ),
-        ), self._rest(shut)
+        those = np.ones(self.near.shape[:2], dtype=bool), counted.reshape(-1, U) & far
+        found = self._guesses(np.concatenate([self.near, places]), np.concatenate(those))
+        return found, self._rest(shut)
 
     def _guesses(self, places: Ints, counted: Flags) -> GuessSet:
         """The truth and guesses (G, U, q) of these places, those of them that count."""
@@ -150,12 +147,7 @@ class Search:
         Much of what trees leave possible agrees with the truth in the first columns, so that a
         sample of all guesses alike would miss it.
         """
-        rng, R, U, q = (
-            np.random.default_rng(0),
-            self.budget // COARSE,
-            len(self.true),
-            len(self.points),
-        )
+        rng, R, (U, q) = np.random.default_rng(0), self.budget // COARSE, self.true.shape
         column = np.arange(U)
         others = np.stack([c.sum(axis=0) - 1 for c in self.counted])  # (q, U)
         k = rng.integers(self.least, q + 1, (R, U))

@@ -162,11 +162,8 @@ def test_only_replaced_records_are_looked_at():
 
 @pytest.mark.parametrize("name", QUICK)
 def test_every_model_can_be_checked_and_passes_its_own_files(name):
-    release = elsewhere(release_of(name))
+    release = elsewhere(fit_of(name).synthesize(2, random_seed=10))
     found = check_mechanism(fit_of(name), release, random_seed=1)
-    if found.failed:  # one file in twenty does: not two of two
-        release = elsewhere(fit_of(name).synthesize(2, random_seed=10))
-        found = check_mechanism(fit_of(name), release, random_seed=1)
     assert 0.05 < found.p_value <= 1 and not found.failed
     again = check_mechanism(fit_of(name), release, random_seed=1)
     pd.testing.assert_frame_equal(found.summary(), again.summary(), check_exact=True)
