@@ -482,15 +482,6 @@ d <- read.csv(args[1], stringsAsFactors = TRUE)
 z <- suppressMessages(syn(d, m = 1, seed = as.integer(args[4]), print.flag = FALSE))$syn
 write.csv(z, file.path(args[2], "synthetic-1.csv"), row.names = FALSE)
 """,
-    "arfpy": """
-import sys, numpy, pandas
-from arfpy import arf
-numpy.in1d = numpy.isin  # what newer versions of NumPy lack
-numpy.random.seed(int(sys.argv[4]))
-made = arf.arf(pandas.read_csv(sys.argv[1]).astype("category"), num_trees=5, verbose=False)
-made.forde()
-made.forge(300).to_csv(sys.argv[2] + "/synthetic-1.csv", index=False)
-""",
     "copulas": """
 import sys, pandas
 from copulas.multivariate import GaussianMultivariate
