@@ -278,7 +278,8 @@ def radius_of(given: list[str]) -> dict[str, Any]:
         try:
             rule = Relative(units / 100) if number.endswith("%") else Absolute(units)
         except InputError as error:
-            raise InputError(f"--radius {part!r}: {error}") from None
+            said = f": {error}"
+            raise InputError(f"--radius {part!r}{said}") from None
         radius[name] = as_setting(rule)
     return radius
 
