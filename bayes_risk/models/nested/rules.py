@@ -96,8 +96,8 @@ def households_in(codes: Codes, layout: Layout, number: Ints) -> Persons:
     member = np.column_stack([relation, codes[members][:, layout.person]])
     many = np.bincount(number)
     return Persons(
-        (household + layout.of_household[:-1]).astype(np.int32),
-        (member + layout.of_member[:-1]).astype(np.int32),
+        (household + layout.of_household[:-1]).astype(np.int32, order="C"),
+        (member + layout.of_member[:-1]).astype(np.int32, order="C"),
         np.concatenate([[0], np.cumsum(many - 1)]),
         np.searchsorted(layout.sizes, many),
         heads,
