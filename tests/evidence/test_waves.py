@@ -516,6 +516,17 @@ def test_what_is_no_transition(waves, given, words):
         br.join(waves, transition=given)
 
 
+def test_waves_out_of_order(waves):
+    """Times are those that are given; in their order nothing changes."""
+    first, second = waves[:2]
+    with pytest.raises(br.InputError, match="waves out of order: 2025, 2024; give the earliest"):
+        br.join({2025: second, 2024: first}, transition="panel")
+    one, other = (
+        br.join(of, transition="panel") for of in ({2024: first, 2025: second}, [first, second])
+    )
+    pd.testing.assert_frame_equal(one.records, other.records)
+
+
 def test_which_wave(waves):
     for wave, words in (
         (0, "too small"),
