@@ -80,6 +80,7 @@ def guesses_held(
 ) -> Flags:
     """Which guesses (G, U, q) for some columns of rows of positions (U, p) lie in a box, (G, U)."""
     out = np.zeros(guesses.shape[:2], dtype=np.bool_)
+    guesses = np.ascontiguousarray(guesses, dtype=np.int32)  # one kind: compiled once
     _fill_guesses_held(boxes, rows.astype(np.int64), columns.astype(np.int64), guesses, out)
     return out
 

@@ -22,7 +22,7 @@ DEEP = 128  # parts that wait in a search, at most: two a level
 
 
 class Points(NamedTuple):
-    """Records as codes of levels (n, C) and scaled numbers (n, K), NaN where missing."""
+    """Codes of levels (n, C), from 0 on, and scaled numbers (n, K), NaN where missing."""
 
     codes: npt.NDArray[np.int32]
     numbers: Array
@@ -56,10 +56,10 @@ class Index(NamedTuple):
 
 def index_of(points: Points) -> Index:
     """The tree of some points: time O(n log n)."""
-    n = len(points.codes)
-    some = points.only(np.arange(0, n, n // SAMPLE + 1))
-    gain = _gains(some, np.arange(len(some.codes)), np.arange(sum(c.shape[1] for c in points)))
-    order, tree = _tree_of(points, np.argsort(-gain, kind="stable")[:CUTTING])
+    n, seen = len(points.codes), np.zeros(int(points.codes.max(initial=0)) + 1, np.int64)
+    some = np.arange(0, n, n // SAMPLE + 1)
+    gain = _gains(points, some, np.arange(sum(c.shape[1] for c in points)), seen)
+    order, tree = _tree_of(points, np.argsort(-gain, kind="stable")[:CUTTING], seen)
     return Index(order, tree, points.only(order))
 
 
@@ -97,7 +97,7 @@ def two_nearest(
     place = np.full(len(asked.codes), -1) if own is None else np.argsort(order)[own]
     unit = order if units is None else units[order]
     least = np.zeros(len(place)) if limit is None else limit
-    found = _search(held, tree, asked, place, unit, units is None, least, reach)
+    found = _search(held, tree, asked, place, unit, units is None, least, float(reach))
     return Two(order[found[0]], *found[1:])
 
 
@@ -147,38 +147,40 @@ def halved(scores: Array, most: int) -> Ints:
 
 
 @numba.njit(cache=True, nogil=True)
-def _tree_of(points, cutting):  # type: ignore[no-untyped-def]  # numba reads no annotations
-    """Order of the records in a tree, and the tree."""
+def _tree_of(points, cutting, seen):  # type: ignore[no-untyped-def]  # numba reads no annotations
+    """Order of the records in a tree, and the tree. ``seen``: a zero for each code.
+
+    Loops instead of rows at once: what numba compiles for these takes seconds.
+    """
     (n, C), K = points.codes.shape, points.numbers.shape[1]
     most = 4 * n // LEAF + 3
     order, keys = np.arange(n), np.empty(n)
     start, end, right = np.empty(most, np.int64), np.empty(most, np.int64), np.full(most, -1)
-    wait = np.empty((DEEP, 3), np.int64)
-    wait[0], waiting, P = (0, n, -1), 1, 0
-    while waiting:
-        waiting -= 1
-        lo, hi, whole = wait[waiting]
+    wait, P = [(0, n, -1)], 0
+    while wait:
+        lo, hi, whole = wait.pop()
         start[P], end[P] = lo, hi
         if whole >= 0:
             right[whole] = P
         if hi - lo > LEAF:
-            gain = _gains(points, order[lo : hi : (hi - lo) // FEW + 1], cutting)
+            gain = _gains(points, order[lo : hi : (hi - lo) // FEW + 1].copy(), cutting, seen)
             if gain.max() == 0:
-                gain = _gains(points, order[lo:hi], cutting)
+                gain = _gains(points, order[lo:hi], cutting, seen)
             if gain.max() > 0:
                 half = (lo + hi) // 2
                 _halve(points, order, keys, lo, hi, half, cutting[np.argmax(gain)])
-                wait[waiting], wait[waiting + 1] = (half, hi, P), (lo, half, -1)
-                waiting += 2
+                wait += [(half, hi, P), (lo, half, -1)]
         P += 1
     low_code, high_code = np.empty((P, C), np.int32), np.empty((P, C), np.int32)
     low, high = np.full((P, K), np.nan), np.full((P, K), np.nan)
     lost, alike = np.zeros((P, K), np.bool_), np.zeros(P, np.bool_)
     for b in range(P - 1, -1, -1):
         if right[b] < 0:
-            i = order[start[b]]
-            low_code[b], high_code[b] = points.codes[i], points.codes[i]
-            for i in order[start[b] : end[b]]:
+            first, alike[b] = order[start[b]], True
+            for c in range(C):
+                low_code[b, c], high_code[b, c] = points.codes[first, c], points.codes[first, c]
+            for at in range(start[b], end[b]):
+                i = order[at]
                 for c in range(C):
                     low_code[b, c] = min(low_code[b, c], points.codes[i, c])
                     high_code[b, c] = max(high_code[b, c], points.codes[i, c])
@@ -186,7 +188,8 @@ def _tree_of(points, cutting):  # type: ignore[no-untyped-def]  # numba reads no
                     x = points.numbers[i, k]
                     lost[b, k] |= np.isnan(x)
                     low[b, k], high[b, k] = _wider(low[b, k], high[b, k], x, x)
-            alike[b] = (low_code[b] == high_code[b]).all()
+            for c in range(C):
+                alike[b] &= low_code[b, c] == high_code[b, c]
             for k in range(K):
                 same = not lost[b, k] and low[b, k] == high[b, k]
                 alike[b] &= same or np.isnan(low[b, k])
@@ -214,25 +217,35 @@ def _wider(low, high, least, most):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
-def _gains(points, rows, columns):  # type: ignore[no-untyped-def]
+def _gains(points, rows, columns, seen):  # type: ignore[no-untyped-def]
     """About how much half the mean squared distance of two records shrinks where halves part."""
     C, found, n = points.codes.shape[1], np.zeros(len(columns)), len(rows)
     for at in range(len(columns)):
         j = columns[at]
         if j < C:
-            same, run, held = 0.0, 0, np.sort(points.codes[:, j][rows])
-            for i in range(n):
-                run = run + 1 if i and held[i] == held[i - 1] else 1
-                same += 2 * run - 1  # which add up to the square of each run
+            same = 0.0
+            for i in rows:
+                seen[points.codes[i, j]] += 1
+            for i in rows:
+                same += seen[points.codes[i, j]]  # which add up to the square of each level's
+            for i in rows:
+                seen[points.codes[i, j]] = 0
             same /= n * n
             found[at] = min(1 - same, same) / 2 if same < 1 else 0.0
         else:
-            x = points.numbers[:, j - C][rows]
-            there = x[~np.isnan(x)]
-            lost = 1 - len(there) / n
+            there, total, squares = 0, 0.0, 0.0
+            for i in rows:
+                x = points.numbers[i, j - C]
+                if x == x:
+                    there, total = there + 1, total + x
+            for i in rows:
+                x = points.numbers[i, j - C]
+                if x == x:
+                    squares += (x - total / there) ** 2
+            lost = 1 - there / n
             found[at] = lost * (1 - lost) / 2
-            if len(there):
-                found[at] += 0.75 * there.var()
+            if there:
+                found[at] += 0.75 * squares / there
     return found
 
 

@@ -13,7 +13,7 @@ from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.logspace import change, log_sum
 from bayes_risk._core.validate import whole_number
-from bayes_risk.data.microdata import Codes, Microdata
+from bayes_risk.data.microdata import Codes, Microdata, Number
 
 Ints = npt.NDArray[np.integer]
 MAX_CELLS = 200_000_000
@@ -161,8 +161,8 @@ class Neighbourhood(Guesses):
     """All values that differ from the truth in at most ``distance`` variables.
 
     With distance 1 this is the published reduced set of ``1 + sum_j (d_j - 1)`` guesses (Hu, Reiter
-    & Wang 2014). It is centred on the truth, which shows the intruder where to look: read the risk
-    against its prior.
+    & Wang 2014). Values of a number are those that the data hold. The set is centred on the truth,
+    which shows the intruder where to look: read the risk against its prior.
 
     Parameters
     ----------
@@ -182,14 +182,19 @@ class Neighbourhood(Guesses):
 
     def of(self, microdata: Microdata, profiles: Codes, columns: Ints) -> GuessSet:
         """Guesses for profiles (U, p); the truth is guess 0."""
-        d = microdata.n_levels[columns]
-        for name in (microdata.columns[j] for j in columns):
-            if name in microdata.numbers:
-                raise no_grid(microdata, name)
+        d, place = microdata.n_levels[columns], profiles[:, columns]
+        numbers = [q for q, j in enumerate(columns) if isinstance(microdata.variables[j], Number)]
+        held = {q: np.unique(microdata.codes[:, columns[q]]) for q in numbers}
+        for q, values in held.items():
+            d[q], place[:, q] = len(values), np.searchsorted(values, place[:, q])
         check_room(_ball(d.tolist(), self.distance), len(d), len(profiles))
         shifts = _shifts(d, min(self.distance, len(d)))  # shape (G, q)
-        codes = profiles[:, columns].astype(np.int32)[None] + shifts[:, None, :]
+        codes = place.astype(np.int32)[None] + shifts[:, None, :]
         np.remainder(codes, d.astype(np.int32), out=codes)  # in place: the largest array there is
+        if held:
+            codes = codes.astype(float)
+        for q, values in held.items():
+            codes[:, :, q] = values[codes[:, :, q].astype(np.int64)]
         return GuessSet.of(codes, cells=shifts)
 
     def in_words(self) -> str:

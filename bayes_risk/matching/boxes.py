@@ -398,4 +398,6 @@ def _by_window(windows: Windows, keys: Sequence[NumericKey]) -> tuple[Array, ...
 def _stacked(keys: Sequence[NumericKey], values: Sequence[Array]) -> tuple[Array, ...]:
     """Lower ends, targets' values and upper ends of all keys, (n_t, p); and what was released."""
     low, y, high = ([getattr(k, name) for k in keys] for name in ("low", "y", "high"))
-    return tuple(np.stack(columns, axis=-1) for columns in (low, y, high, values))
+    return tuple(
+        np.ascontiguousarray(np.stack(columns, axis=-1)) for columns in (low, y, high, values)
+    )

@@ -339,7 +339,7 @@ class Seen:
                 codes.append([column.codes[0], column.codes[l]])
         y, z = (
             Points(
-                np.column_stack([np.empty((n, 0), np.int32), *[p[side] for p in codes]]),
+                np.column_stack([np.empty((n, 0)), *[p[side] for p in codes]]).astype(np.int32),
                 np.column_stack([p[side].astype(float) for p in numbers]),
             )
             for side, n in enumerate((self.tables.sizes[0], self.tables.sizes[l]))

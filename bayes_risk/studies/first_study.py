@@ -1,5 +1,6 @@
 """The first study of a table: what its columns are taken for, and a study file that runs."""
 
+import math
 import re
 import unicodedata
 import warnings
@@ -33,6 +34,7 @@ from bayes_risk.data.microdata import checked_table
 from bayes_risk.data.spelling import MISSING_WORDS
 from bayes_risk.data.table import in_days, read_table
 from bayes_risk.data.variables import FEW, are_whole, holds_text
+from bayes_risk.intruder.grids import JointGrid
 
 # whole words of a name, accents taken off
 KEY_WORDS = (
@@ -450,13 +452,19 @@ class _Draft:
                 c: f"{code:g}" for c in self.numbers if (code := self.kinds[c].code) is not None
             },
             targets=TARGETS,
-            grids=dict.fromkeys(self.made, '"levels"')
-            if trees
-            else dict.fromkeys(steps, '"predictive"'),
+            grids=self._grids(steps, trees),
             radii={c: f"{{ absolute = {step:.12g} }}" for c, step in steps.items()},
         )
         notes = tuple(self.notes)
         return FirstStudy(text=text, columns=columns, n=self.n, said=tuple(said), notes=notes)
+
+    def _grids(self, numbers: Iterable[str], trees: bool) -> dict[str, str]:
+        """Guesses by column; none: the neighbourhood, as more than can be listed would be."""
+        if not trees:
+            return dict.fromkeys(numbers, '"predictive"')
+        values = [self.told[c] if c in self.told else self.kinds[c].levels for c in self.made]
+        size = math.prod(len(set(of_column)) for of_column in values)
+        return {} if size > JointGrid({}).budget else dict.fromkeys(self.made, '"levels"')
 
     def _taken(self, name: str) -> tuple[str, str]:
         kind = self.kinds[name]

@@ -62,6 +62,32 @@ def test_each_value_within_the_distance_once_and_the_truth_first(distance):
     assert found.counted.all()
 
 
+@pytest.mark.parametrize("missing", [None, -9.0])
+@pytest.mark.parametrize("distance", [1, 2, 3])
+def test_values_of_numbers_within_the_distance_are_those_that_the_data_hold(distance, missing):
+    """Against the combinations of every value, of which the distance leaves those near enough."""
+    rng = np.random.default_rng(4)
+    table = pd.DataFrame(
+        {
+            "job": rng.choice(list("abc"), 30),
+            "pay": rng.choice([-9.0, 0.5, 7.0, 1e6], 30),
+            "age": rng.integers(20, 24, 30),
+        }
+    )
+    data = br.Microdata.from_frame(
+        table, numbers=["pay", "age"], missing_numbers=None if missing is None else {"pay": missing}
+    )
+    order = np.array([1, 0, 2])
+    found = br.Neighbourhood(distance).of(data, data.codes, order)
+    every = br.JointGrid({"pay": "levels", "age": "levels"}).of(data, data.codes, order)
+    assert found.counted.all() and (found.codes[0] == data.codes[:, order]).all()
+    for u in range(30):
+        near = (every.codes[:, u] != data.codes[u, order]).sum(axis=1) <= distance
+        listed = {tuple(row) for row in found.codes[:, u]}
+        assert len(listed) == len(found.codes)
+        assert listed == {tuple(row) for row in every.codes[every.counted[:, u] & near, u]}
+
+
 def test_guesses_are_counted_as_they_are_listed():
     d = [2, 3, 1, 4]
     for distance in range(6):

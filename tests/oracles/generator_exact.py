@@ -74,3 +74,32 @@ def tiny(levels, n, p_of_z, statistic):
             at = found.setdefault(statistic(z), np.zeros(levels))
             at[g] += p_of_z(y, z)
     return {key: p / p.sum() for key, p in found.items()}
+
+
+class Line:
+    """A number given a known one: coefficients and variance drawn as Rubin (1987) has them.
+
+    A file Z given y is a multivariate t around the fitted line, with matrix ``s^2 (I + H)``, whose
+    inverse is ``(I - H / 2) / s^2``.
+    """
+
+    def __init__(self, x):
+        self.X = np.column_stack([np.ones(len(x)), x])
+        self.A = np.linalg.inv(self.X.T @ self.X)
+
+    def fitted(self, y):
+        beta = self.A @ self.X.T @ y
+        return beta, ((y - self.X @ beta) ** 2).sum()
+
+    def draw(self, y, rng):
+        beta, square = self.fitted(y)
+        variance = square / rng.chisquare(len(y) - 2)
+        mean = self.X @ rng.multivariate_normal(beta, variance * self.A)
+        return mean + rng.normal(0, np.sqrt(variance), len(y))
+
+    def log_evidence(self, y, Z):
+        """Log density (up to a constant) of files Z (m, n)."""
+        beta, square = self.fitted(y)
+        n, off = len(y), Z - self.X @ beta
+        q = (off**2).sum(axis=1) - 0.5 * ((off @ self.X @ self.A @ self.X.T) * off).sum(axis=1)
+        return float(((1 - n) * np.log1p(q / square) - 0.5 * n * np.log(square)).sum())

@@ -572,3 +572,17 @@ def test_numbers_that_few_records_have_alone_get_trees(tmp_path, step, kind):
     table.to_csv(tmp_path / "a.csv", index=False)
     text = br.study_of(tmp_path / "a.csv", path="a.csv").text
     assert f'kind = "{kind}"' in text
+
+
+@pytest.mark.parametrize(("n", "guesses"), [(130, "levels"), (160, "neighbourhood")])
+def test_more_values_than_can_be_listed_are_guessed_one_column_at_a_time(n, guesses):
+    """A search of more combinations leaves out what trees make possible."""
+    rng = np.random.default_rng(5)
+    values = np.repeat(np.arange(n) * 7.0, 4)
+    pay, rent = rng.permutation(values), rng.permutation(values)
+    text = br.study_of(
+        pd.DataFrame({"sex": ["f", "m"] * (2 * n), "income": pay, "rent": rent})
+    ).text
+    assert 'kind = "CART"' in text
+    assert ('guesses = "neighbourhood"' in text) == (guesses == "neighbourhood")
+    assert ('income = "levels"' in text) == (guesses == "levels")

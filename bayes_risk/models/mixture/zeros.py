@@ -273,7 +273,7 @@ def possible_rows(
     """Codes (n, q) of columns drawn given levels (n, w), restricted to what is possible."""
     out, given = np.empty((len(given), len(columns)), np.int32), np.ascontiguousarray(given)
     zeros, starts = prior.zeros, prior.starts
-    draw_rows(rng, given, zeros, known, pi, phi, starts, columns, out)
+    draw_rows(rng, given, zeros, known, pi.copy(), phi.copy(), starts, columns, out)  # writeable
     if zeros is None:
         return out
     rows = np.empty((len(out), len(known)), np.int64)

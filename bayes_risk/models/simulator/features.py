@@ -117,7 +117,9 @@ class Features:
             if j in self.guessed[:TREES] and known:
                 yield from self._in_paths(look, j, known)
             if j in self.spread and look.present.all():
-                yield ("regression", 0), look.regression(j, others, self)
+                for t in sorted({0, 1, 2, len(known)}):
+                    if t <= len(known):
+                        yield ("regression", t), look.regression(j, known[:t], self)
         if self.linked:
             yield from self._own(look)
 
@@ -128,7 +130,10 @@ class Features:
         self, look: "_Look", j: int, others: Sequence[int]
     ) -> Iterator[tuple[tuple[str, Any], Array]]:
         """The same in leaves of trees grown on y_-i; they split by what is no guess."""
-        of_y, of_Z = look.bins.y[:, others], look.bins.Z[..., others].reshape(-1, len(others))
+        of_y, of_Z = (  # in one layout: compiled once
+            np.ascontiguousarray(x[..., others]).reshape(-1, len(others))
+            for x in (look.bins.y, look.bins.Z)
+        )
         d = 1 + np.maximum(of_y.max(axis=0), of_Z.max(axis=0))
         ordered = np.array([k in self.edges for k in others]) | (d < 3)
         predictors, v = Predictors(of_y, of_Z, d, ordered), look.y[:, j]
@@ -230,39 +235,35 @@ class _Look:
             k = _between(sorted_y, low, high) - (there & (own >= low) & (own < high))
             yield np.stack([_between(one, low, high) for one in sorted_Z]), k.astype(float)
 
-    def regression(self, j: int, others: Sequence[int], how: Features) -> Array:
-        """What a normal regression on Z says of a guess less what one on y_-i does, (U, G)."""
+    def regression(self, j: int, known: Sequence[int], how: Features) -> Array:
+        """Log likelihood of Z in the normal regression that y_-i and a guess yield, (U, G)."""
         levels = how.microdata.n_levels
 
-        def design(table: Array) -> Array:  # (..., columns)
-            columns = [np.ones(table.shape[:-1])]
-            for k in others:
+        def design(table: Array) -> Array:  # (rows, columns)
+            columns = [np.ones(len(table))]
+            for k in known:
                 if levels[k] == 0:
-                    columns.append(table[..., k] / how.spread[k])
+                    columns.append(table[:, k] / how.spread[k])
                 else:
-                    columns += [table[..., k] == v for v in range(1, min(int(levels[k]), LEVELS))]
+                    columns += [table[:, k] == v for v in range(1, min(int(levels[k]), LEVELS))]
             return np.stack(columns, axis=-1).astype(float)
 
-        def fitted(table: Array) -> tuple[Any, ...]:
-            X, v = design(table), table[..., j].ravel()
-            X = X.reshape(len(v), -1)
-            inverse = np.linalg.pinv(X.T @ X + 1e-6 * len(X) * np.eye(X.shape[1]))
-            beta = inverse @ (X.T @ v)
-            return X, inverse, beta, v - X @ beta
-
-        def log_density(mean: Array, square: Array, n: int) -> Array:
-            variance = np.maximum(square / n, (1e-6 * how.spread[j]) ** 2)
-            return -0.5 * (self.W[..., j] - mean) ** 2 / variance - 0.5 * np.log(variance)
-
-        _, _, beta_Z, rest_Z = fitted(self.Z)
-        X, inverse, beta, rest = fitted(self.y)
-        own, e, seen = X[self.rows], rest[self.rows], design(self.W)
-        push = own @ inverse  # (U, columns)
-        shift = e / np.maximum(1.0 - np.einsum("ud,ud->u", push, own), 1e-6)
-        mean = seen @ beta - np.einsum("ugd,ud->ug", seen, push) * shift[:, None]
-        of_y = log_density(mean, (rest @ rest - e * shift)[:, None], max(len(X) - 1, 1))
-        of_Z = log_density(seen @ beta_Z, rest_Z @ rest_Z, len(rest_Z))
-        return np.asarray(np.clip(of_Z - of_y, -10.0, 10.0))
+        X, Z, v = design(self.y), self.Z.reshape(-1, self.Z.shape[2]), self.y[:, j]
+        of_Z, shown, centre = design(Z), Z[:, j], v.mean()
+        inverse = np.linalg.pinv(X.T @ X + 1e-6 * len(X) * np.eye(X.shape[1]))
+        own = X[self.rows]
+        at, out = inverse @ (X.T @ (v - centre)), self.W[..., j] - v[self.rows][:, None]
+        push, rest = own @ inverse, v - centre - X @ at
+        # a value that is o higher moves the coefficients by o push
+        leverage, e = np.einsum("ud,ud->u", push, own)[:, None], rest[self.rows][:, None]
+        square = rest @ rest + 2 * out * e + out**2 * (1 - leverage)
+        off = shown - centre - of_Z @ at
+        moved = (push @ (of_Z.T @ off))[:, None]
+        moves = np.einsum("ud,de,ue->u", push, of_Z.T @ of_Z, push)[:, None]
+        variance = np.maximum(square / len(X), (1e-6 * how.spread[j]) ** 2)
+        error = off @ off - 2 * out * moved + out**2 * moves
+        found = -0.5 * (len(Z) * np.log(variance) + error / variance)
+        return np.asarray(np.maximum(found - found.max(axis=1, keepdims=True), -20.0))
 
 
 def _logs(

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +23,7 @@ from bayes_risk.data.reader import starts_processes
 from bayes_risk.data.writing import USUAL, write_delimited
 from bayes_risk.release.alike import read_like
 
-NEEDED = "input", "output"
 SEEDS = 2**31 - 1  # what R takes
-HIDDEN = "may hold values of the data: read it, then delete it"
 
 # Linux ends the program, which has the table, with the thread that waits for it, killed or not
 ENDING = (
@@ -56,7 +54,7 @@ class Command:
                 "command", 'is not a command; give a list of texts: ["Rscript", "make.R", '
                 '"{input}", "{output}", "{m}", "{seed}"]'
             )  # fmt: skip
-        for place in NEEDED:
+        for place in ("input", "output"):
             if not any(f"{{{place}}}" in word for word in words):
                 raise InputError(
                     "command",
@@ -82,8 +80,7 @@ class Command:
             output.mkdir()
             write_delimited(df, source, USUAL, index=False, index_label="")
             words = list(self.words)
-            places = {"input": source, "output": output, "m": m, "seed": seed}
-            for place, value in places.items():
+            for place, value in (("input", source), ("output", output), ("m", m), ("seed", seed)):
                 words = [word.replace(f"{{{place}}}", str(value)) for word in words]
             self._run(words, folder, log)
             return self._read(output, df, m, log)
@@ -103,14 +100,12 @@ class Command:
             try:
                 code = process.wait(self.seconds)
             except subprocess.TimeoutExpired:
-                _end(process)
                 raise InputError(
                     "seconds", self.seconds, "have passed and the command has not ended; give it "
                     f"more, or a faster generator{_kept(log)}"
                 ) from None  # fmt: skip
-            except BaseException:
-                _end(process)
-                raise
+            finally:
+                _end(process)  # and what it left running
         if code:
             raise InputError("command", f"ended with exit code {code}; correct it{_kept(log)}")
 
@@ -124,7 +119,13 @@ class Command:
             )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # how a CSV is written is told from the file
-            tables = [read_like(file, df, na=["NA"]) for file in files]
+            try:
+                tables = [read_like(file, df, na=["NA"]) for file in files]
+            except InputError as error:
+                what = str(error).replace(str(folder), "{output}")
+                raise InputError(
+                    "command", f"wrote a file that cannot be read: {what}{_kept(log)}"
+                ) from None
         return [t.set_axis(df.index) if len(t) == len(df) else t for t in tables]
 
 
@@ -146,22 +147,29 @@ def _kept(log: Path) -> str:
     handle, name = tempfile.mkstemp(".log", "generator-", place)  # of its owner alone
     os.close(handle)
     shutil.copyfile(log, name)
-    return f"; what it printed stands in {name!r}, and {HIDDEN}"
+    return (
+        f"; what it printed stands in {name!r}, and may hold values of the data: read it, then "
+        "delete it"
+    )
 
 
 def generated_tables(
-    generator: Generator, df: pd.DataFrame, m: int, seed: int
+    generator: Generator, df: pd.DataFrame, m: int, seed: int, columns: Iterable[object]
 ) -> list[pd.DataFrame]:
-    """The m tables that a generator makes of a table; errors name the generator, and no value."""
+    """The m tables that a generator makes of a table; errors name the generator, and no value.
+
+    ``columns``: which they must have.
+    """
     try:
         found = generator(df.copy(), m, seed)
     except InputError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InputError(
             "generator",
             f"failed with {type(error).__name__}; it is called as generator(df, m, seed) with "
-            f"m={m}, on tables like the original with some values changed: correct it",
+            f"m={m}, here with seed={seed}, on tables like the original with some values changed: "
+            "correct it",
         ) from error
     tables = [found] if isinstance(found, pd.DataFrame) else found
     if not isinstance(tables, list | tuple) or not all(
@@ -174,6 +182,10 @@ def generated_tables(
     if len(tables) != m:
         raise InputError(
             "generator", f"returned {len(tables)} tables for m = {m}; let it return a list of m"
+        )
+    if lacking := [c for c in columns for table in tables if c not in table.columns]:
+        raise InputError(
+            "generator", f"returned a table without column {lacking[0]!r}; the release has it"
         )
     return [table.copy() for table in tables]
 

@@ -24,7 +24,7 @@ from bayes_risk._core.validate import (
     positive,
     whole_number,
 )
-from bayes_risk.data.microdata import Microdata
+from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.record_weights import no_weights
 from bayes_risk.evidence.contract import (
     Capabilities,
@@ -41,7 +41,6 @@ from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.synthesis import Declaration, Fitted, microdata
 from bayes_risk.release.release import PARAMETERS, EncodedRelease, Release
 
-from .expected import log_margins
 from .features import Features
 from .generator import Command, Generator, generated_tables, seed_from
 from .leaks import EFFECTS, effects, likelihoods, log_evidence
@@ -51,6 +50,8 @@ from .runs import MOST, Redrawn, RedrawPlan, RunFiles, in_turn, run_of, seeds_re
 
 FEWEST_RUNS = 8  # of fewer chance may look like something that was told
 BLOCK = 2**18  # numbers of features, for each of d, at a time
+POINTS = 2_048  # at which a density is computed; between them it is a straight line
+FLOOR = 1e-3  # share of a wide normal density, whose tails end
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +214,7 @@ class SimulatorFit(Fitted):
 
     def log_prior(self, release: EncodedRelease, targets: Targets) -> Array:
         """Margins of the other records, a column by itself: the generator has no predictive."""
-        return log_margins(self.microdata.codes, self.microdata.n_levels, targets)
+        return _log_margins(self.microdata.codes, self.microdata.n_levels, targets)
 
     def synthesize(
         self,
@@ -241,7 +242,7 @@ class SimulatorFit(Fitted):
         rng = np.random.default_rng(random_seed)
         files = [self.microdata.decode(self.microdata.codes)] * m
         if self.runs:
-            files = generated_tables(self.model.calls, files[0], m, seed_from(rng))
+            files = generated_tables(self.model.calls, files[0], m, seed_from(rng), made)
         seeds: Any = rng.bit_generator.seed_seq
         of: Any = {
             "synthesized": made,
@@ -356,3 +357,45 @@ def _error(deviations: Array, truth: Ints) -> float:
     K = len(deviations)
     variance = ((deviations - own) ** 2).sum(axis=0) / (K * (K - 1))
     return float(np.quantile(np.sqrt(variance), 0.95))
+
+
+def _log_margins(y: Codes, n_levels: Ints, targets: Targets) -> Array:
+    """Log p(y* | y_-i) of the guesses (G, U), columns by themselves.
+
+    A category by its frequency among the others, with one added to every level; a number by a
+    kernel density of the others' values (Silverman's bandwidth).
+    """
+    out = np.zeros(targets.guesses.codes.shape[:2])
+    for q, j in enumerate(map(int, targets.columns)):
+        guesses, own = targets.guesses.codes[..., q], targets.profiles[:, j]
+        if d := int(n_levels[j]):
+            count = np.bincount(y[:, j].astype(np.int64), minlength=d)[guesses.astype(np.int64)]
+            out += np.log((count - (guesses == own) + 1.0) / (len(y) - 1.0 + d))
+        else:
+            out += _log_density(y[:, j].astype(float), guesses.astype(float), own.astype(float))
+    return out
+
+
+def _log_density(values: Array, guesses: Array, own: Array) -> Array:
+    n = len(values)
+    low, high = np.quantile(values, [0.25, 0.75])
+    spread = min(filter(None, (values.std(), (high - low) / 1.34)), default=1.0)
+    width = 0.9 * float(spread) * n**-0.2
+    ends = values.min() - 4 * width, values.max() + 4 * width
+    line = np.linspace(*ends, POINTS)
+    held, at = np.unique(values, return_counts=True)
+    total = np.zeros(POINTS)
+    for part in range(0, len(held), POINTS):
+        some = slice(part, part + POINTS)
+        total += _kernel((line[:, None] - held[some]) / width) @ at[some]
+    found = np.interp(guesses, line, total, left=0.0, right=0.0)
+    found = np.maximum(found - _kernel((guesses - own) / width), 0.0) / ((n - 1) * width)
+    far = ends[1] - ends[0]
+    wide = (guesses - values.mean()) / far
+    logs = np.log(FLOOR / far) - 0.5 * (wide**2 + np.log(2 * np.pi))
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.logaddexp(np.log(found), logs))
+
+
+def _kernel(x: Array) -> Array:
+    return np.asarray(np.exp(-0.5 * x**2) / np.sqrt(2 * np.pi))
