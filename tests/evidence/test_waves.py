@@ -519,8 +519,9 @@ def test_what_is_no_transition(waves, given, words):
 def test_waves_out_of_order(waves):
     """Times are those that are given; in their order nothing changes."""
     first, second = waves[:2]
-    with pytest.raises(br.InputError, match="waves out of order: 2025, 2024; give the earliest"):
-        br.join({2025: second, 2024: first}, transition="panel")
+    for year in (2024, "2026"):
+        with pytest.raises(br.InputError, match=f"waves out of order: 2025, {year}; give the earl"):
+            br.join({2025: second, year: first}, transition="panel")
     one, other = (
         br.join(of, transition="panel") for of in ({2024: first, 2025: second}, [first, second])
     )
