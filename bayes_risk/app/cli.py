@@ -403,6 +403,10 @@ def init(
             "{m} {seed}'.",
         ),
     ] = None,
+    chain: Annotated[
+        bool,
+        typer.Option("--chain", help="A model for each synthesised column, one after another."),
+    ] = False,
 ) -> None:
     """Infer the type of each column and write a ready-to-run study file."""
     with _plain_errors():
@@ -416,6 +420,7 @@ def init(
             data,
             path=there,
             command=command_of(generator or ""),
+            chain=chain,
             utility_of=partial(utility_of, folder=path.parent),
         )
         found.save(path)

@@ -92,7 +92,7 @@ class Households:
         for wrong, what in ((many == 0, "no head"), (many > 1, "two heads or more")):
             if wrong.any():
                 raise InputError(
-                    f"by {self.relate} = {self.head!r} there is {what} in {_which(wrong, number)}; "
+                    f"{what} by {self.relate} = {self.head!r} in {_which(wrong, number)}; "
                     "correct the table, or leave out relate and head"
                 )
         return rows[np.argsort(number[rows])]

@@ -365,6 +365,7 @@ COMPARED = {  # by what they are measured with
             )
             for name in _OVER_SETS
         ),
+        *(HOUSEHOLDS[f"households_{name}"] for name in ("expected", "true", "false")),
     ),
     "utility": UTILITY,
 }

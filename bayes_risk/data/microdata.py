@@ -22,9 +22,9 @@ from bayes_risk._core.errors import InputError, of_type
 from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import known_columns, one_of
 
+from .variables import HELD, check_cells, is_numeric, mapped
 from .variables import Number as Number
 from .variables import Variable as Variable
-from .variables import check_cells, is_numeric, mapped
 
 MAX_LEVELS = 1_000
 MANY_NUMBERS, MANY_LEVELS = 50, 100  # of a category: more are said
@@ -105,7 +105,7 @@ class Microdata(Shown):
         *,
         columns: Sequence[str] | None = None,
         numbers: Sequence[str] = (),
-        levels: Mapping[str, Iterable[Hashable]] | None = None,
+        levels: Mapping[str, Iterable[Hashable] | str] | None = None,
         releases: Sequence[pd.DataFrame] = (),
         missing: str = "error",
         missing_numbers: Mapping[str, float] | None = None,
@@ -121,9 +121,9 @@ class Microdata(Shown):
             Which columns to keep, in this order; all of them by default.
         numbers : list of str
             Columns that are numbers; all others are categories.
-        levels : mapping of column to values, optional
+        levels : mapping of column to values or "held", optional
             Declared levels. They are kept even when no record has them. A ``category`` column
-            declares its categories by itself.
+            declares its categories by itself. ``"held"``: the values that occur.
         releases : list of DataFrame, optional
             Further tables whose levels count too (union over the original and all of them).
         missing : {"error", "level"}
@@ -338,12 +338,20 @@ def require_columns(df: Any, columns: Sequence[Any], source: str) -> None:
 
 
 def _variable(
-    name: str, tables: Sequence[pd.DataFrame], declared: Iterable[Hashable] | None, missing: str
+    name: str,
+    tables: Sequence[pd.DataFrame],
+    declared: Iterable[Hashable] | str | None,
+    missing: str,
 ) -> Variable:
     for l, table in enumerate(tables):
         require_columns(table, [name], "the original" if l == 0 else f"release {l}")
     columns = [table[name] for table in tables]
-    levels = tuple(declared) if declared is not None else _union_of_levels(columns)
+    if isinstance(declared, str) and declared != HELD:
+        raise InputError(
+            ("levels", name), declared, 'is not known; give a list of values, or "held"'
+        )
+    listed = None if isinstance(declared, str) else declared
+    levels = _union_of_levels(columns) if listed is None else tuple(listed)
     has_missing = missing == "level" and any(c.isna().any() for c in columns)
     dtype, n = columns[0].dtype, len(levels)
     check_writable(f"column {name!r}: level", levels, told=False)

@@ -234,8 +234,6 @@ class Intruder(Shown):
         if self.household != KNOWN:
             whom = "every record but those of the target's household"
         parts = [f"The intruder knows {whom}"]
-        if self.household == "composition":
-            parts.append("its size and relations")
         if self.knows_columns:
             parts.append(f"the target's {', '.join(map(str, self.knows_columns))}")
         if self.kind == "all-but-two":
@@ -249,6 +247,8 @@ class Intruder(Shown):
         inferred = " The intruder infers which synthetic records share a total."
         tail = " The intruder has a separate belief about other values of a collapsed tail."
         said = inferred * (self.groups == "inferred") + tail * (self.others is not None)
+        if self.household == "composition":
+            said += " Of that household the size and the relations to the head are known."
         if not self.knows_target_in_file:
             said += f" {self._chance_in_words()}"
         return f"{known}.{said}"

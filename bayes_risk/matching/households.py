@@ -29,6 +29,7 @@ from .replicates import Replicates, error_between
 from .result import IdentificationRisk
 from .risk import coded_key
 
+KEYS = "known", "synthesized"
 MOST_CELLS = 100_000_000  # of sets of members
 
 
@@ -187,6 +188,16 @@ def household_matching(
         known_members=k,
         variables=tuple(name for name in (*known, *synthesized) if name in own.variables),
     )
+
+
+def households_beside(
+    risk: IdentificationRisk, original: pd.DataFrame, releases: Any, **how: Any
+) -> HouseholdMatching | None:
+    """Matching of households by those keys of persons that match exactly; None: there are none."""
+    keys: dict[str, Any] = {
+        name: [c for c in getattr(risk, name) if c not in risk.radius] for name in KEYS
+    }
+    return household_matching(original, releases, **keys, **how) if any(keys.values()) else None
 
 
 def _check_households(tables: Tables, name: str, own: HouseholdTable) -> None:

@@ -55,12 +55,19 @@ from bayes_risk.evidence.evidence import Evidence
 from bayes_risk.evidence.leave_one_out import ratio_of_fit
 from bayes_risk.evidence.methods import LACKING, EvidenceMethod, choose_method
 from bayes_risk.evidence.problem import AuditProblem
-from bayes_risk.evidence.runner import Budget, Chains, EvidenceRunner, Fits, Sampling
-from bayes_risk.intruder.guesses import Itself
+from bayes_risk.evidence.runner import Budget, EvidenceRunner, Fits, Sampling
+from bayes_risk.intruder.guesses import GuessSet, Itself
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.release.release import EncodedRelease
 
-from .chain_parts import ChainPosterior, FittedPart, added_evidence, children_of, of_guesses
+from .chain_parts import (
+    ChainPosterior,
+    ChainSampling,
+    FittedPart,
+    added_evidence,
+    children_of,
+    of_guesses,
+)
 from .fits.synthesis import Declaration, Request, Synthesis, made_columns
 from .marginals import Marginals
 from .mixture.dpmpm import DPMPM
@@ -297,14 +304,27 @@ class ChainFit(Synthesis):
         for one, part in self._made(release):
             with _of_part(1 + self.parts.index(one), one.fit.model):
                 can.append(one.fit.capabilities(part, intruder))
-        further = ["factors", *["log-prior"] * all(map(_predicts, can))]
-        own: Any = {"compute": self.evidence, "in_words": self._in_words, "workers": True}
-        own["strategy"] = self  # of `membership`, which has no evidence computed
+        further, why = ["factors", *["log-prior"] * all(map(_predicts, can))], ""
         if intruder.knows_less:
             further.append("knowing")
-            own["refusal"] = self._why_all_must_be_known(release, intruder, can)
-        found = [Offer("parts", **own), *offers(self, *further)]
-        return Capabilities(found, any_rows=all(one.any_rows for one in can))
+            why = self._why_all_must_be_known(release, intruder, can)
+        if intruder.knows_target_in_file:
+            own = {"compute": self.evidence, "in_words": self._in_words, "workers": True}
+            # the strategy is of `membership`, which has no evidence computed
+            found = Offer("parts", strategy=self, refusal=why, **own)
+        elif why := why or self._why_ratios_do_not_add(can):
+            found = Offer("predictive", refusal=why)
+        else:
+            found = Offer("predictive", self, strategy=self)
+        any_rows = all(one.any_rows for one in can)
+        return Capabilities([found, *offers(self, *further)], any_rows=any_rows)
+
+    def _why_ratios_do_not_add(self, can: Sequence[Capabilities], what: str = "in_file") -> str:
+        """Why predictives of whole records are not those of the parts, added; or nothing."""
+        for k, (one, of) in enumerate(zip(self.parts, can, strict=False), start=1):
+            if "predictive" not in of:
+                return f"part {k} of the chain ({model_name(one.fit)}) {LACKING.format(what)}"
+        return ""
 
     def _why_all_must_be_known(
         self, release: EncodedRelease, intruder: Intruder, can: Sequence[Capabilities]
@@ -371,46 +391,42 @@ class ChainFit(Synthesis):
                 problem = _problem(one.fit, part, cases)
                 yield problem, choose_method(problem), cell
 
+    @property
+    def n_chains(self) -> int:
+        """Of `Strategy`: of the part that has the most."""
+        return max((int(one.fit.diagnostics.get("chains", 1)) for one in self.parts), default=1)
+
     def begin(self, fits: Fits, cases: Targets) -> Sampling:
-        """Chains of all parts beside one another, where each has predictives."""
+        """Chains of all parts beside one another, whose predictives are of whole records."""
+        guesses, whole = GuessSet.of(cases.profiles[None]), np.arange(cases.profiles.shape[1])
+        cases = replace(cases, columns=whole, guesses=guesses)
         seen = [problem for problem, _, _ in self._seen(fits.release, cases)]
-        for k, problem in enumerate(seen, start=1):
-            if "predictive" not in problem.capabilities:
-                lacking = LACKING.format("membership")
-                raise InputError(f"part {k} of the chain ({model_name(problem.fit)}) {lacking}")
+        if why := self._why_ratios_do_not_add([of.capabilities for of in seen], "membership"):
+            raise InputError(why)
+        each = zip(seen, children_of(fits.rng, len(seen)), strict=True)
         begun = [
             EvidenceRunner(problem, "predictive", child, fits.n_jobs, fits.progress).begun(
                 problem.cases
             )
-            for problem, child in zip(seen, children_of(fits.rng, len(seen)), strict=True)
+            for problem, child in each
         ]
-        chains = [sampling.chains[0] for sampling in begun]
-        each = zip(self.parts, chains, strict=True)
-        fit: Any = replace(self, parts=tuple(replace(one, fit=of.fit) for one, of in each))
-
-        def posterior(k: int) -> ChainPosterior:
-            return ChainPosterior(fit.parts, [of.posteriors[k]() for of in chains])
-
-        ways: Any = [partial(posterior, k) for k in range(len(chains[0].posteriors))]
-        together = Sampling(fits, [Chains(fit, ways)])
-        together.modes = next((of.modes for of in begun if of.modes is not None), None)
-        return together
+        return ChainSampling(fits, self, begun)
 
     def without(
-        self,
-        record: int,
-        release: EncodedRelease | None,
-        l: int,
-        *,
-        start: "ChainPosterior",
-        rng: Rng,
+        self, record: int, release: EncodedRelease | None, l: int, *, start: Any, rng: Rng
     ) -> "ChainPosterior":
         """The posteriors of the parts, each without the record."""
         made = [None] * len(self.parts) if release is None else [z for _, z in self._made(release)]
         each = zip(self.parts, made, start.each, children_of(rng, len(made)), strict=True)
         return ChainPosterior(
             self.parts,
-            [one.fit.without(record, z, l, start=of, rng=child) for one, z, of, child in each],
+            [
+                [
+                    one.fit.without(record, z, l, start=of, rng=way)
+                    for of, way in zip(lots, children_of(child, len(lots)), strict=True)
+                ]
+                for one, z, lots, child in each
+            ],
         )
 
     def _in_words(self, release: EncodedRelease, targets: Targets) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from itertools import product
 from typing import Any
 
@@ -14,6 +14,7 @@ from bayes_risk._core.matching import distinct_rows
 from bayes_risk.data.microdata import Codes
 from bayes_risk.evidence.contract import Predictive, Targets, rows_kept
 from bayes_risk.evidence.evidence import Evidence
+from bayes_risk.evidence.runner import Chains, Fits, Sampling
 from bayes_risk.intruder.guesses import GuessSet
 from bayes_risk.release.release import EncodedRelease
 
@@ -78,38 +79,91 @@ def children_of(rng: Rng, n: int) -> list[Rng]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartPredictive:
-    """A part's predictive for the guesses of the chain; ``cell`` (G,): its guess of each."""
+    """A part's predictive for the guesses of the chain; ``cell`` (G,): its guess of each.
 
-    inner: Predictive
+    Draws of its lots of chains stand one behind the other.
+    """
+
+    lots: Sequence[Predictive]
     cell: Ints
 
     @property
     def batch(self) -> Ints:
-        return self.inner.batch
+        each, before = [of.batch for of in self.lots], 0
+        for k, batch in enumerate(each):
+            each[k], before = batch + before, before + int(batch.max()) + 1
+        return np.concatenate(each)
 
     def log_truth(self, block: slice) -> Array:
-        return self.inner.log_truth(block)
+        return np.concatenate([of.log_truth(block) for of in self.lots])
 
     def log_sums(self, block: slice, log_weights: Array) -> Array:
-        return self.inner.log_sums(block, log_weights)[:, self.cell]
+        ends = np.cumsum([len(of.batch) for of in self.lots])[:-1]
+        each = zip(self.lots, np.split(log_weights, ends), strict=True)
+        return np.concatenate([of.log_sums(block, own) for of, own in each])[:, self.cell]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChainPosterior:
-    """Posteriors of the parts, which are independent of one another."""
+    """Posteriors of the parts, of each its lots of chains, independent of one another."""
 
     parts: Sequence[FittedPart]
-    each: Sequence[Any]
+    each: Sequence[Sequence[Any]]
 
     def predictives(self, targets: Targets, *, rng: Rng) -> list[PartPredictive]:
         """Those of all parts, one behind the other: their logs add."""
         found = list[PartPredictive]()
         every = zip(self.parts, self.each, children_of(rng, len(self.parts)), strict=True)
-        for one, posterior, child in every:
+        for one, lots, child in every:
             if (seen := one.targets(targets)) is not None:
                 cases, cell = seen
-                found += [PartPredictive(p, cell) for p in posterior.predictives(cases, rng=child)]
+                ways = zip(lots, children_of(child, len(lots)), strict=True)
+                of = [posterior.predictives(cases, rng=way) for posterior, way in ways]
+                found += [PartPredictive(same, cell) for same in zip(*of, strict=True)]
         return found
+
+
+class ChainSampling(Sampling):
+    """Chains of all parts beside one another."""
+
+    def __init__(self, fits: Fits, fit: Any, begun: Sequence[Sampling]) -> None:
+        super().__init__(fits, [])
+        self.fit, self.begun = fit, begun
+        self._together()
+
+    def _together(self) -> None:
+        self.chains = [self._of([of.chains for of in self.begun])]
+        self.modes = next((of.modes for of in self.begun if of.modes is not None), None)
+
+    def _of(self, lots: Sequence[Sequence[Chains]]) -> Chains:
+        """Some lots of chains of each part, as one."""
+        each = zip(self.fit.parts, lots, strict=True)
+        parts = tuple(replace(one, fit=own[0].fit) for one, own in each)
+
+        def posterior(k: int) -> ChainPosterior:
+            return ChainPosterior(parts, [[of.posterior(k)() for of in own] for own in lots])
+
+        ways: Any = [partial(posterior, k) for k in range(len(lots[0][0].posteriors))]
+        return Chains(replace(self.fit, parts=parts), ways)
+
+    def double(self, share: Array) -> None:
+        """Twice as long, or as many, chains of each part."""
+        for of in self.begun:
+            of.double(share)
+        self._together()
+
+    def all_sampled(self) -> None:
+        """Count what the parts' chains did."""
+        for of in self.begun:
+            of.all_sampled()
+        self._together()
+
+    def by_mode(self) -> Sequence[Sequence[Chains]]:
+        """Chains of each combination of modes, where the release leaves several of a part open."""
+        kinds = [[*of.by_mode()] or [of.chains] for of in self.begun]
+        if all(len(of) == 1 for of in kinds):
+            return []
+        return [[self._of(lots)] for lots in product(*kinds)]
 
 
 def added_evidence(each: Sequence[Evidence]) -> Evidence:

@@ -76,7 +76,8 @@ class Aligned(NamedTuple):
         """Values (..., G, U) of an evidence for the joint guesses; 0 where one is not counted."""
         place, cases = self.place[t][:, block], self.cases[t][block]
         (G, U), counted = self.place[t].shape, self.targets.guesses.counted[:, block]
-        if values.shape[-2:] == (G, U) and counted.all() and (cases == np.arange(U)[block]).all():
+        own = np.arange(*block.indices(U))
+        if values.shape[-2:] == (G, U) and counted.all() and (cases == own).all():
             if (place == np.arange(G)[:, None]).all():  # all of them, as they are
                 return values[..., block]
         out = np.empty((*values.shape[:-2], *place.shape), dtype=values.dtype)
@@ -133,7 +134,7 @@ def of_several(
     """What the evidence of several releases is beside its numbers, in terms of one of them."""
     return {
         "seed_entropy": "; ".join(each.seed_entropy for each in chosen),
-        "log_rest": np.full(len(cases), -np.inf),
+        "log_rest": np.broadcast_to(-np.inf, len(cases)),
         "limits": _limits([each.limits for each in chosen]),
         "way": JOINED,
         "factors": NO_COLUMNS,
@@ -433,7 +434,8 @@ def _placed(
             found = _found(a, there, b)
             there = (found >= 0) & asked
         place[:, block] = np.where(there, found, -1)
-    return place
+    in_order = np.broadcast_to(np.arange(len(place), dtype=np.int32)[:, None], place.shape)
+    return in_order if (place == in_order).all() else place  # which takes no room
 
 
 def _found(codes: npt.NDArray[Any], counted: Flags, wanted: npt.NDArray[Any]) -> Ints:

@@ -61,7 +61,8 @@ def _marginal(
     own = codes[truth, np.arange(len(truth))]  # shape (U, k)
     codes = np.where(np.isfinite(log_prior)[..., None], codes, own)
     # number of each guess's value among the ascending values of its case, shape (G, U)
-    order = np.lexsort(np.moveaxis(codes, 2, 0)[::-1], axis=0)
+    columns = np.moveaxis(codes, 2, 0)
+    order = np.lexsort(columns[::-1], axis=0) if len(columns) > 1 else columns[0].argsort(axis=0)
     ordered = np.take_along_axis(codes, order[..., None], axis=0)
     number = np.zeros(order.shape, dtype=np.int64)
     number[1:] = np.cumsum((ordered[1:] != ordered[:-1]).any(axis=2), axis=0)
@@ -118,7 +119,7 @@ def widths(values: Array, filled: Flags) -> Array:
 
 Columns = dict[str, npt.NDArray[Any]]
 BLOCK = 4_000_000  # guesses of cases at a time
-KEPT = 1_000_000  # the most guesses of cases whose marginals are kept
+KEPT = 1_000_000  # the most values of cases whose marginals are kept
 SHARES = ("mode_is_truth", "truth_in_region")
 ROUNDING = 1e-9  # relative, of the length of an interval
 
@@ -369,27 +370,26 @@ def by_record(
     return risk.by_target({k: np.concatenate([block[k] for block in blocks]) for k in blocks[0]})
 
 
-# Of the results that were looked at last: their arrays, and the marginals by variables. A verdict
-# and a page need each some ten times.
+# Of the results that were looked at last: their arrays, and marginals by variables and block.
+# A verdict and a page need each some ten times.
 _last: list[tuple[tuple[Any, ...], dict[tuple[int, ...], Marginal]]] = []
 
 
 def _of_block(
     risk: "GuessPosterior", variables: Sequence[int], u: npt.NDArray[np.integer], U: int
 ) -> Marginal:
-    """`_marginal`, kept for small results of a single block."""
-    if len(u) < U or risk.log_prior.size > KEPT:
-        return _marginal(risk, variables, u)
+    """`_marginal`, kept where all cases together have few values."""
     arrays = risk.guesses, risk.log_prior, risk.log_probability, risk.mcse_log_evidence
-    places = tuple(variables)
     same = (f for of, f in _last if all(a is b for a, b in zip(of, arrays, strict=True)))
     found = next(same, None)
     if found is None:
         found = {}
         _last[:] = [(arrays, found), *_last[:1]]
-    if places not in found:
-        found[places] = _marginal(risk, variables, u)
-    return found[places]
+    place = (*variables, int(u[0]), len(u))
+    m = found.get(place) or _marginal(risk, variables, u)
+    if m.prior.size * U <= KEPT * len(u):
+        found[place] = m
+    return m
 
 
 def number_among(risk: "GuessPosterior", variable: str) -> int:

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -134,12 +135,15 @@ def weigh(
     check_possible(log_p)
     log_p -= log_sum(log_p)
     log_truth = at_truth(log_p, truth)
-    p_truth = np.exp(log_truth)
     size = max(PART // max(found.deviations[..., :1].size, 1), FEW)  # all would be a join's peak
     blocks = [slice(u, u + size) for u in range(0, len(truth), size)]
     drawn = bool(found.deviations.any())
     errors = ((block, _errors(found, prior, log_p, truth, block, drawn)) for block in blocks)
     deviations, error, of_change, doubtful, by_release = filled(errors, len(truth))
+    if not len(by_release):
+        shape = len(found.log_evidence), len(truth)
+        by_release = np.broadcast_to(np.nan if drawn else 0.0, shape)
+    p_truth = np.exp(log_truth)
     with np.errstate(divide="ignore", invalid="ignore"):
         log_odds = error / (1.0 - p_truth)
     return PosteriorWeights(
@@ -170,7 +174,7 @@ def _errors(
     prior = prior._replace(log_p=prior.log_p[:, block], moved=moves, fit=fit)
     shift, change = _moved(by_evidence, log_p, prior, truth)
     # of each data set: its own fit and 1/m of the base fit; to first order, as it is of the sum
-    by_release = np.full((m, len(truth)), np.nan if by_evidence.any() else 0.0)
+    by_release = np.empty((0, len(truth)))
     with np.errstate(divide="ignore", invalid="ignore"):
         of_change = standard_error(change, led=found.few_chains)
         if len(by_evidence) == m + 1 and not found.joined:  # they have fits of their own
@@ -239,12 +243,10 @@ def disagreed(found: Evidence, shift: Array) -> Flags:
 
 def interval(found: Sequence[PosteriorWeights]) -> Array:
     """Where another audit would find the truth's probability, in all modes, at 95 %; (2, U)."""
-    ends = []
-    for one in found:
-        p = np.exp(one.log_truth)
-        ends.append((p - REPEATED * one.mcse, p + REPEATED * one.mcse))
-    low, high = (np.stack(side) for side in zip(*ends, strict=True))
-    return np.asarray(np.clip([low.min(axis=0), high.max(axis=0)], 0.0, 1.0))
+    low = (np.exp(one.log_truth) - REPEATED * one.mcse for one in found)
+    high = (np.exp(one.log_truth) + REPEATED * one.mcse for one in found)
+    ends = np.stack([reduce(np.minimum, low), reduce(np.maximum, high)])
+    return np.clip(ends, 0.0, 1.0, out=ends)
 
 
 def error_over_modes(found: Sequence[PosteriorWeights]) -> Array:

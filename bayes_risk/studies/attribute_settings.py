@@ -107,6 +107,7 @@ def _hyper(name: str, values: Any, fit: Any) -> list[tuple[Any, Any]]:
 
 
 def _same(x: Any, y: Any) -> bool:
+    x, y = (tuple(v) if isinstance(v, list) else v for v in (x, y))  # as declarations keep them
     return type(x) is type(y) and repr(x) == repr(y) or (np.ndim(x) == 0 and x == y)
 
 

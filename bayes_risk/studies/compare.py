@@ -19,7 +19,8 @@ from bayes_risk._core.validate import known_columns, whole_number
 from bayes_risk.data.measures import JUDGED, MEASURES
 from bayes_risk.intruder.grids import JointGrid
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.matching.result import MatchCounts, Matched
+from bayes_risk.matching.households import HouseholdMatching, households_beside
+from bayes_risk.matching.result import IdentificationRisk, MatchCounts, Matched
 from bayes_risk.matching.risk import identification_risk
 from bayes_risk.release.release import Release
 from bayes_risk.risk.attribute import attribute_risk
@@ -32,6 +33,7 @@ from .comparison import SEEDS, Comparison
 Files = Release | list[pd.DataFrame]
 Options = Mapping[str, Any]
 ALL: Options = MappingProxyType({})
+OF_HOUSEHOLDS = "households", "members"  # options that `identification_risk` has not
 RESERVED = frozenset(
     ["fit", "df", "release", "releases", "original", "random_seed", "n_jobs", "progress"]
 )
@@ -181,6 +183,7 @@ class CandidateMeasures(NamedTuple):
         found: dict[str, Estimate] = {}
         risk: AttributeRisk | None = None
         matches: Matched | None = None
+        grouped: HouseholdMatching | None = None
         useful: Utility | None = None
         declared, how = isinstance(files, Release), {"n_jobs": self.n_jobs}
         if self.attribute is not None and fit is not None:
@@ -192,8 +195,14 @@ class CandidateMeasures(NamedTuple):
             given = self.identification
             options = dict(given(files) if callable(given) else given)
             options = sorted_keys(options, files.synthesized) if declared else options
+            households, members = (options.pop(name, None) for name in OF_HOUSEHOLDS)
             matches = identification_risk(self.original, files, **options)
             found |= of_identification(matches)
+            if households is not None and isinstance(matches, IdentificationRisk):
+                own = {"household": households.name, "members": members}
+                table = self.original.assign(**{households.name: households})
+                grouped = households_beside(matches, table, files, **own)
+                found |= {} if grouped is None else _numbers(grouped.summary())
         if self.utility is not None:
             options = {**self.utility, "random_seed": seeds[1], **how}
             if declared:
@@ -204,7 +213,12 @@ class CandidateMeasures(NamedTuple):
             return found, ""
         diagnostics = getattr(fit, "diagnostics", {})
         verdict = handed.judge(
-            risk, matches, self.thresholds, diagnostics=diagnostics, utility=useful
+            risk,
+            matches,
+            self.thresholds,
+            diagnostics=diagnostics,
+            utility=useful,
+            households=grouped,
         )
         return found | of_verdict(verdict), str(verdict.outcome)
 
@@ -218,10 +232,16 @@ class CandidateMeasures(NamedTuple):
             ("utility", self.utility, utility),
         ):
             if isinstance(options, Mapping):
-                check_candidate_options(what, options, function)
+                more = OF_HOUSEHOLDS if what == "identification" else ()
+                own = {name: one for name, one in options.items() if name not in more}
+                check_candidate_options(what, own, function)
             elif options is not None and not (what == "identification" and callable(options)):
                 raise InputError(what, options, "is not a dict of options; give one, or None")
         if isinstance(self.identification, Mapping):
+            of, members = (self.identification.get(name) for name in OF_HOUSEHOLDS)
+            if not isinstance(of, pd.Series | None) or (of is None and members is not None):
+                right = "households must be a Series with the household of each record"
+                raise InputError(f"identification: {right}; give df['hid']")
             keys = sorted_keys(self.identification, ())["known"]
             known_columns("identification", keys, list(self.original.columns))
 
@@ -345,7 +365,8 @@ def compare(
         releases that were made elsewhere.
     identification : dict, optional
         Arguments of `identification_risk`: ``{"known": [...], "synthesized": [...]}``; or a
-        function of the released files that gives them. Not measured by default.
+        function of the released files that gives them. With ``"households": df["hid"]``, and
+        perhaps ``members``, `household_matching` too. Not measured by default.
     utility : dict or None
         Arguments of `utility`; None: not measured.
     replicates : int

@@ -186,6 +186,7 @@ def study_of(
     *,
     path: str | PathLike[str] | None = None,
     command: Sequence[str] = (),
+    chain: bool = False,
     utility_of: Callable[[str], float | None] | None = None,
 ) -> FirstStudy:
     """Propose a study of a table: keys, model, what is synthesised and guessed, thresholds.
@@ -204,6 +205,9 @@ def study_of(
     command : sequence of str
         The command of any synthesiser, which is then the model (`Simulator`); empty: a model of
         this package.
+    chain : bool
+        Whether each synthesised column gets a model of its own, one after another (`Chain`): trees
+        to begin with, to be exchanged.
     utility_of : function of the text of a study, optional
         Its file's pMSE over chance; None: unknown. Up to 5,000 records the model of a table with
         numbers is then the first whose file has at most twice chance, or else that with the least:
@@ -241,7 +245,7 @@ def study_of(
                     df = read_table(file, na=na)
         said = [*dict.fromkeys(str(w.message).removesuffix(SETTLED) for w in caught)]
         file = file if path is None else Path(path)
-    draft = _Draft(df, na, file, dialect, command)
+    draft = _Draft(df, na, file, dialect, command, chain)
     if utility_of is not None and draft.model in ("CART", "Mixture") and draft.n <= COMPARED:
         draft.choose_model(lambda: utility_of(draft.study(said).text))
     return draft.study(said)
@@ -281,9 +285,10 @@ class _Draft:
         na: list[str],
         file: Path,
         dialect: Dialect,
-        command: Sequence[str] = (),
+        command: Sequence[str],
+        chain: bool,
     ) -> None:
-        self.command = list(command)
+        self.command, self.chain = list(command), chain
         self.kinds, self.na, self.file, self.n = kinds_of(df), na, file, len(df)
         self.household = next((c for c in self.kinds if _names_households(df[c], c)), "")
         for c, k in self.kinds.items():
@@ -325,7 +330,7 @@ class _Draft:
             if c in self.told and (how := proposed(self.told[c], self._codes(c))):
                 self.coarser[c] = toml_value(how)
         self.model = self._model()
-        self.leaf, self.why = LEAVES[0], WHY[self.model]
+        self.leaf, self.why = LEAVES[0], WHY[CHAIN if chain else self.model]
 
     def choose_model(self, ratio_of: Callable[[], float | None]) -> None:
         """The first model whose file is within twice chance, or that with the least pMSE."""
@@ -400,8 +405,10 @@ class _Draft:
         return [] if code is None else [code]
 
     def _model(self) -> str:
-        if self.command:
-            return "Simulator"
+        if self.command and self.chain:
+            raise InputError("a command makes all columns; leave out the command, or the chain")
+        if self.command or self.chain:
+            return "Simulator" if self.command else "CART"
         if not self.numbers:
             return "DPMPM"
         made = [self.told[c] for c in self.made if c in self.told]
@@ -434,6 +441,7 @@ class _Draft:
         page.filters |= {"shown": visible, "key": toml_key, "value": toml_value}
         text = page.get_template("first_study.toml.j2").render(
             **vars(self),
+            free=self.made[: len(self.made) == len(self.used)],  # nothing stands before it
             said=said,
             columns=_aligned(rows),
             left_out=set(self.used) | set(self.labels) != set(self.kinds),
@@ -481,10 +489,12 @@ WEIGHT = "a survey weight, by its name; it identifies records, and each record c
 LATER = "for later, so that the first run is short"
 DESIGN = "a stratum or cluster of the sample, by its name"
 AS_IS = "unchanged it identifies records; synthesise it too, or leave it out of the file"
+CHAIN = "Chain"
 WHY = {
     "DPMPM": "latent classes: all columns are categories",
     "Mixture": "latent classes of categories and numbers",
     "Simulator": "any synthesiser, which is run",
+    CHAIN: "a model for each column, given those before it; kinds: docs/study-file.md",
     "CART": "trees: many records, or numbers of which many are equal",
 }
 

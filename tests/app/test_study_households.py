@@ -45,10 +45,10 @@ def study(tmp_path, table=TABLE, **sections):
     return parse_study(content | sections, folder=tmp_path)
 
 
-def audited(what, **how):
+def audited(study, what="audit", **how):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return run(what, what="audit", **how)
+        return run(study, what=what, **how)
 
 
 @pytest.mark.check
@@ -109,6 +109,38 @@ def test_the_model_and_the_intruder_have_the_households_of_the_data(tmp_path, ho
     rate = found.household_matching.summary()["value"]["households_true"]
     assert (judged.outcome == "above your thresholds") == (rate > 0)
     assert "of the 40 households uniquely" in (out / "report.html").read_text()
+
+
+@pytest.mark.check
+def test_candidates_are_compared_by_households_too(tmp_path):
+    model = {"kind": "CART", "order": ["job"], "min_leaf": 5}
+    tried = {"replicates": 1, "few": {"model": model | {"min_leaf": 30}}, "many": {"model": model}}
+    keys = {"known": ["sex", "rooms"], "synthesized": ["job"], "members": 1}
+    more = {"identification": keys, "compare": tried, "attribute": None, "utility": None}
+    limits = {"household_match_rate": 0.0}
+    found = audited(study(tmp_path, **more, thresholds=limits), what="compare").comparison
+    of_study = found.summary()["mean"]
+    right = br.compare(
+        {"few": br.models.CART(order=["job"], min_leaf=30), "many": br.models.CART(["job"])},
+        TABLE[["sex", "rooms", "age", "job"]],
+        identification=keys | {"households": TABLE["hid"]},
+        utility=None,
+        replicates=1,
+        random_seed=1,
+    ).summary()["mean"]
+    for name in ("expected", "true", "false"):
+        np.testing.assert_array_equal(
+            of_study.xs(f"households_{name}", level=1), right.xs(f"households_{name}", level=1)
+        )
+    rate = of_study["few", "households_true"]
+    assert (found.outcomes[0][0] == "above your thresholds") == (rate > 0)
+
+
+@pytest.mark.parametrize("wrong", [{"households": "hid"}, {"members": 1}])
+def test_candidates_need_the_household_of_each_record(wrong):
+    keys = {"known": ["sex"], "synthesized": ["job"]} | wrong
+    with pytest.raises(InputError, match="identification: households must be a Series"):
+        br.compare({"a": br.models.CART(order=["job"])}, TABLE, identification=keys)
 
 
 def test_persons_of_a_mixture_are_unknown_together(tmp_path):

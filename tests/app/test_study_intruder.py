@@ -9,7 +9,7 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk.app.run import run_study
-from bayes_risk.app.study.declare import read_data, read_weights
+from bayes_risk.app.study.declare import read_data, read_record_columns
 from bayes_risk.app.study.study import candidate_study, parse_study
 from bayes_risk.reporting.content import as_toml
 
@@ -129,13 +129,13 @@ def test_the_chance_of_being_in_the_file_by_weights(tmp_path, candidate):
     if candidate:
         sections = {"attribute": {"targets": 2}, "compare": {"one": {"attribute": of_weights}}}
     study, df = survey(tmp_path, [2, 4, 5, 8, 10, 20], **sections)
-    read, table = read_weights(study, read_data(study.data)[0])
+    read, table = read_record_columns(study, read_data(study.data)[0])
     one = candidate_study(read, "one", table) if candidate else read
     assert one.attribute.options["intruder"] == br.Intruder(in_file=1 / df["w"])
     assert table.columns.tolist() == ["a"]
     said = one.settings()["attribute"]["intruder"]
     assert said == {"knows_records": "all-but-target", "in_file": {"weights": "w"}}
-    few = one.weighed(read.weights.loc[["P3", "P1"]])
+    few = one.with_record_columns(read.record_columns.loc[["P3", "P1"]])
     assert few.attribute.knows.in_file.values == (0.125, 0.25)
 
 
@@ -181,7 +181,7 @@ OF_MODEL = {"attribute": {}, "model": {"kind": "Marginals", "weights": "w"}}
 def test_columns_that_are_no_weights(tmp_path, weights, sections, words):
     study, df = survey(tmp_path, weights, **sections)
     with pytest.raises(br.InputError, match=words):
-        read_weights(study, df)
+        read_record_columns(study, df)
 
 
 @pytest.mark.parametrize(
@@ -199,4 +199,4 @@ def test_columns_that_are_no_weights(tmp_path, weights, sections, words):
 )
 def test_weights_that_no_study_takes(tmp_path, sections, words):
     with pytest.raises(br.InputError, match=words):
-        read_weights(*survey(tmp_path, [1] * 6, **sections))
+        read_record_columns(*survey(tmp_path, [1] * 6, **sections))

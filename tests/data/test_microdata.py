@@ -123,6 +123,17 @@ def test_declared_levels_are_kept_when_nobody_holds_them():
     assert data.codes.ravel().tolist() == [1, 2, 1]
 
 
+def test_levels_that_are_held_are_those_that_occur_as_in_a_study():
+    table = pd.DataFrame({"v": [7, 2, 7], "x": [0.5, 0.1, 0.2]})
+    data = br.Microdata.from_frame(table, levels={"v": "held"}, numbers=["x"])
+    assert data.variables[0].levels == (2, 7)
+    fit = br.models.CART(["v"], min_leaf=1).fit(table, levels={"v": "held"}, random_seed=1)
+    assert fit.microdata.numbers == ["x"]
+    for word in ("hold", "labels"):
+        with pytest.raises(br.InputError, match=f"levels.*'{word}'.*or \"held\""):
+            br.Microdata.from_frame(table, levels={"v": word}, numbers=["x"])
+
+
 def test_integers_and_floats_of_one_value_are_one_level():
     """A release read from a file may hold 1.0 where the original holds 1."""
     data = coded(pd.Series([1, 2, 1]))

@@ -306,6 +306,13 @@ def test_what_the_intruder_knows_is_checked(monkeypatch):
         asked(other, **both)
 
 
+def test_what_is_known_of_the_household_is_a_sentence_of_its_own():
+    assert br.Intruder(household="composition", knows_columns=["sex"]).in_words() == (
+        "The intruder knows every record but those of the target's household and the target's sex. "
+        "Of that household the size and the relations to the head are known."
+    )
+
+
 def asked(fit, guesses=None, evidence=None, **knows):
     who = br.Intruder(**knows)
     release = released(FILES[:1])

@@ -107,7 +107,7 @@ def tried(function, *given, **options):
     """What it gives, or the words in which it refuses."""
     try:
         return function(*given, **options)
-    except br.InputError as error:
+    except (br.InputError, TypeError) as error:  # TypeError: the model has no such option
         return str(error)
 
 
@@ -140,7 +140,7 @@ def of_model(name):
 def one(made, fit, release, knows, way):
     guesses = made.guesses
     if isinstance(guesses, dict):
-        guesses = {name: guesses[name] for name in release.synthesized}
+        guesses = {name: guesses[name] for name in release.synthesized if name in guesses}
     options = {} if guesses is None else {"guesses": guesses}
     intruder = {"knows_records": knows}
     return tried(risk, fit, release, intruder, evidence=way, targets=3, **options)

@@ -242,8 +242,8 @@ REFUSALS = [
     (lambda: of(relate="relate"), "relate and head go together"),
     (lambda: of(relate="relate", head="chief"), "head='chief' does not occur"),
     (lambda: of(relate="relate", head=1), "head=1 does not occur"),
-    (lambda: of(changed("relate", None), **HEADS), "there is no head in the household of row 1"),
-    (lambda: of(DF.assign(relate="head"), **HEADS), "two heads or more in the household of row"),
+    (lambda: of(changed("relate", None), **HEADS), "no head by relate = 'head' in the"),
+    (lambda: of(DF.assign(relate="head"), **HEADS), "two heads or more by relate = 'head' in the"),
     (
         lambda: of(changed("rooms", None), variables=["rooms"]),
         "missing is one. in the household of",
@@ -252,7 +252,10 @@ REFUSALS = [
     (lambda: of(variables=["no"]), "variables names column 'no'"),
     (lambda: matching(pd.concat([DF, DF[["hid"]]], axis=1)), "hid"),
     (lambda: of(DF.assign(hid=7, relate="x"), relate="relate", head="y"), "does not occur"),
-    (lambda: of(DF.assign(hid=[7] * len(DF)), **HEADS), "heads or more in the household of row 1;"),
+    (
+        lambda: of(DF.assign(hid=[7] * len(DF)), **HEADS),
+        "or more by relate = 'head' in the household of row 1;",
+    ),
     (lambda: br.household_risk(pd.Series(["x"]), pd.Series([1])), "probabilities from 0 to 1"),
     (lambda: br.household_risk(wrong(3), DF["hid"]), "risk is a int; give an Att"),
     (lambda: br.household_risk(pd.Series([0.5]), DF["hid"]), "label of every target once"),

@@ -1,6 +1,6 @@
 """Chains of models: membership, and intruders who do not know all records, by enumeration."""
 
-from itertools import product
+from itertools import combinations_with_replacement, product
 
 import numpy as np
 import pandas as pd
@@ -168,7 +168,9 @@ NOBODY = br.Intruder(knows_records="none")
 def test_what_does_not_add_is_refused_with_its_reason():
     tree = [DPMPM(1, columns=["a"]), CART(["b"], min_leaf=2)]
     refused(tree, SMALL, r"part 2 of the chain \(CART\) shows how many records lie", who=NOBODY)
-    refused(tree, SMALL, r"part 2 of the chain \(CART\) offers no predict", ask=br.membership)
+    lacking = r"part 2 of the chain \(CART\) offers no predictives .*; {} needs them"
+    refused(tree, SMALL, lacking.format("membership"), ask=br.membership)
+    refused(tree, SMALL, lacking.format("in_file"), who=br.Intruder(in_file=0.1))
     shared = r"part 2 of the chain \(Regression\) is given 'a', and m = 2 data sets share"
     refused(PAY, PAID, shared, m=2, who=NOBODY)
     kept = "column 'a' of a part stays as it is, and reveals something of the other columns"
@@ -178,3 +180,87 @@ def test_what_does_not_add_is_refused_with_its_reason():
     logit = [DPMPM(1, columns=["a"]), Regression({"b": "1 + C(k)"})]
     kept = SMALL.assign(k=list("ppqqp"))
     refused(logit, kept, r"part 2 of the chain \(Regression\) cannot impute", m=2, who=NOBODY)
+
+
+# --- a target who may not be in the file ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(("m", "releases"), [pytest.param(1, 10, marks=pytest.mark.check), (2, 1)])
+def test_who_may_not_be_in_the_file_by_enumeration(m, releases):
+    """pi p(Z|y*,A) + (1-pi) sum over y' of p(y'|A) p(Z|y',A): all files (m = 1), one pair."""
+    df, pi = SMALL.iloc[[0, 2]], 0.2
+    fit, y = Chain(MARGINS).fit(df, **SHORT), rows(df)
+    files = [*combinations_with_replacement(CELLS, len(df))]
+    several = [[z] for z in files] if m == 1 else [*zip(files, files[4:], strict=False)]
+    who, cells = br.Intruder(in_file=pi), br.Listed(pd.DataFrame(CELLS, columns=["a", "b"]))
+    for tables in several[:releases]:
+        shown = [pd.DataFrame(z, columns=["a", "b"]) for z in tables]
+        release = br.Release(datasets=shown, synthesized=["a", "b"], parameters="independent")
+        how = {"intruder": who, "guesses": cells, "random_seed": 1}
+        risk = br.attribute_risk(fit, release, prior="uniform", **how)
+        for i, u in enumerate(risk.case):
+            rest = y[:i] + y[i + 1 :]
+            own = np.array([sum(margins(z, [c, *rest]) for z in tables) for c in CELLS])
+            other = logsumexp(own + [margins([c], rest) for c in CELLS])
+            want = np.logaddexp(np.log(pi) + own, np.log1p(-pi) + other)
+            of = [CELLS.index(("xy"[a], "uv"[b])) for a, b in risk.guesses[:, u]]
+            want = np.exp(want - logsumexp(want))[of]
+            np.testing.assert_allclose(np.exp(risk.log_probability[:, u]), want, atol=1e-12)
+        assert risk.mcse.max() < 1e-9
+
+
+@pytest.mark.parametrize("m", [1, pytest.param(2, marks=pytest.mark.check)])
+def test_who_may_not_be_in_the_file_over_a_regression(m):
+    """The other person's number is integrated; evidence within its Monte Carlo error."""
+    fit, pi = Chain(PAY).fit(PAID, **SHORT | {"draws": 500}), 0.3
+    release = fit.synthesize(m, parameters="independent", random_seed=3)
+    guesses = {"a": br.Levels(), "pay": br.Grid(percent=20, n=3)}
+    how = {"guesses": guesses, "intruder": br.Intruder(in_file=pi), "random_seed": 1}
+    evidence = br.attribute_evidence(fit, release, targets=[1, 4], **how)
+    table, files = columns_of(PAID), [columns_of(z) for z in release.datasets]
+    model = Normal("pay", lambda c: np.column_stack([np.ones(len(c["a"])), c["a"] == "y"]))
+    points, log_widths = grid(2.0, 0.3, 120)
+    for i, u in zip([1, 4], evidence.case, strict=True):
+        rest = {c: np.delete(v, i) for c, v in table.items()}
+
+        def log_p(level, x, rest=rest):
+            """Log p(y'|A), and sum over files of log p(Z|y',A)."""
+            one = {"a": np.array([level]), "pay": np.array([x])}
+            a, before = [*rest["a"], level], model.log_marginal(table, rest)
+            both = model.log_marginal(table, rest, one)
+            at = share([level], "xy", rest["a"].tolist()) + both - before
+            of = [
+                share(z["a"], "xy", a) + model.log_marginal(table, rest, one, z) - both
+                for z in files
+            ]
+            return at, sum(of)
+
+        every = [log_p(level, x) for level in "xy" for x in points]
+        other = logsumexp([sum(both) for both in every] + np.tile(log_widths, 2))
+        want = []
+        for code in evidence.cases.guesses.codes[:, u]:
+            own = log_p("xy"[int(code[0])], code[1])[1]
+            want.append(np.logaddexp(np.log(pi) + own, np.log1p(-pi) + other))
+        found = evidence.found.log_evidence.sum(axis=0)[:, u]
+        truth = int(evidence.cases.guesses.truth[u])
+        gap = np.abs(found - (np.array(want) - want[truth]))
+        assert (gap <= 1e-9 + 4 * evidence.found.mcse()[:, u]).all()
+    assert evidence.way == "in-file" and evidence.found.mcse().max() < 0.4
+
+
+@pytest.mark.filterwarnings("ignore::bayes_risk.UnreliableWeightsWarning")
+def test_a_chain_of_one_part_is_the_part_for_who_may_not_be_in_the_file():
+    """To the byte, refitted too; sampled on, its lots of chains are put together another way."""
+    chain = Chain([DPMPM(2, columns=["a", "b"])]).fit(SMALL, **SHORT)
+    release = chain.synthesize(2, random_seed=3)
+    how = {"intruder": br.Intruder(in_file=0.3), "target_mcse": 1e-6, "refit_budget": 2}
+    for doublings in (0, 1):
+        one, other = (
+            br.attribute_risk(fit, release, max_doublings=doublings, random_seed=1, **how)
+            for fit in (chain.parts[0].fit, chain)
+        )
+        if not doublings:
+            for name in ("log_probability", "deviations", "khat", "ess"):
+                np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    moved = np.abs(one.records["probability"] - other.records["probability"])
+    assert 0 < moved.max() and (moved < 0.5 * one.records["mcse"]).all()

@@ -398,3 +398,22 @@ def test_results_looked_at_in_turn_give_what_each_gives_alone():
             assert table(risk) == pytest.approx(right)
     rooms._last.clear()
     assert table(risks[2]) == pytest.approx([0.3, 0.2])
+
+
+def test_marginals_of_few_values_are_computed_once_however_many_guesses(monkeypatch):
+    risk, made = joint(), []
+    monkeypatch.setattr(rooms, "BLOCK", 80)  # some cases at a time
+    monkeypatch.setattr(rooms, "KEPT", 3 * risk.log_prior.shape[1])
+    marginal = rooms._marginal
+
+    def counted(*given):
+        made.append(given)
+        return marginal(*given)
+
+    first = rooms.nearest_values(risk, [1])
+    monkeypatch.setattr(rooms, "_marginal", counted)
+    pd.testing.assert_frame_equal(rooms.nearest_values(risk, [1]), first)
+    assert not made and len(risk.log_prior) > 3
+    rooms.nearest_values(risk, [0, 1])
+    rooms.nearest_values(risk, [0, 1])
+    assert len(made) == 2 * -(-risk.log_prior.shape[1] // (80 // len(risk.log_prior)))

@@ -17,6 +17,7 @@ from bayes_risk.app.run import run_study
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.data.kept import GROUP, MAKERS, _hash, kept, layout_of, read_kept, write_new
 from bayes_risk.demo import demo_data
+from bayes_risk.risk.join import given_history
 from tests.helpers.every_result import every
 
 
@@ -429,3 +430,80 @@ def test_planted_parts_under_a_hash_that_fits_are_refused_by_name(text, tmp_path
     write_new(tmp_path / "planted.nc", {GROUP: xr.Dataset(data, attrs=attrs)})
     with pytest.raises(br.InputError, match="planted.nc.* (was written by bayes_risk 0|holds)"):
         br.open_result(tmp_path / "planted.nc")
+
+
+# --- every kind of attribute risk ----------------------------------------------------------------
+
+
+def short_tables():
+    """Two years of the same people, of whom some changed."""
+    rng = np.random.default_rng(3)
+    year = pd.DataFrame({"a": rng.choice(list("xyz"), 40), "b": rng.choice(list("uv"), 40)})
+    return year, year.assign(b=np.where(rng.random(40) < 0.2, "u", year["b"]))
+
+
+def of_margins(df, prior=1.0, seed=1, **how):
+    fit = br.models.Marginals(prior).fit(df)
+    return br.attribute_evidence(fit, fit.synthesize(2, random_seed=seed), random_seed=1, **how)
+
+
+def two_years(**how):
+    return br.join([of_margins(df, seed=k) for k, df in enumerate(short_tables())], **how)
+
+
+def given_a_history():
+    df = short_tables()[0]
+    return given_history([of_margins(df)], of_margins(df, 2.0, 2))
+
+
+def of_a_chain(model="CART", **intruder):
+    df, how = short_tables()[0], {"draws": 40, "tune": 20, "chains": 2, "random_seed": 1}
+    last = br.models.CART(["b"]) if model == "CART" else br.models.DPMPM(1, columns=["b"])
+    fit = br.models.Chain([br.models.DPMPM(1, columns=["a"]), last]).fit(df, **how)
+    who = br.Intruder(**intruder)
+    return br.attribute_risk(fit, fit.synthesize(2, random_seed=2), intruder=who, random_seed=3)
+
+
+def of_a_household():
+    df = short_tables()[0]
+    fit = br.models.DPMPM(1).fit(df, draws=40, tune=20, chains=2, random_seed=1)
+    number = pd.Series(np.arange(40) // 2, index=df.index)
+    who = br.Intruder(household="unknown", households=number)
+    return br.attribute_risk(fit, fit.synthesize(1, random_seed=2), intruder=who, random_seed=3)
+
+
+def of_published_tables():
+    df = short_tables()[0]
+    return br.Published(pd.crosstab(df.a, df.b), noise="geometric", scale=1.0).evidence(df).risk()
+
+
+def of_runs():
+    def shuffled(df, m, seed):
+        return [df.assign(b=df["b"].sample(frac=1, random_state=seed).to_numpy())] * m
+
+    df = short_tables()[0]
+    fit = br.models.Simulator(shuffled, columns=["b"], runs=8, share=0.4).fit(df)
+    return br.attribute_risk(fit, fit.synthesize(1, random_seed=2), random_seed=3)
+
+
+KINDS = {
+    "joined": lambda: two_years(same_table=False),
+    "waves": lambda: two_years(transition="panel"),
+    "history": given_a_history,
+    "chain": of_a_chain,
+    "in file": lambda: of_a_chain("DPMPM", in_file=0.1),
+    "household": of_a_household,
+    "published": of_published_tables,
+    "simulated": of_runs,
+}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("kind", [pytest.param(k, marks=pytest.mark.check) for k in KINDS])
+def test_every_kind_is_read_back(kind, tmp_path):
+    """The same object, screen and report, but for the date."""
+    risk = KINDS[kind]()
+    back = br.open_result(risk.save(tmp_path / "r.nc"))
+    same(risk, back)
+    assert repr(risk) == repr(back)
+    assert page_of(risk, tmp_path / "a.html") == page_of(back, tmp_path / "b.html")

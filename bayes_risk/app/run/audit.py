@@ -35,8 +35,8 @@ from bayes_risk.app.study.declare import (
     household_results,
     provenance_of,
     read_grouped,
+    read_record_columns,
     read_release,
-    read_weights,
     scale_ends,
     sweep_options,
     synthesis_options,
@@ -177,7 +177,7 @@ def result_of(
     clock, seeds = Clock(tell=how["progress"]), stage_seeds(seed)
     with clock("data"):
         df, sha256, grouped = read_grouped(study.data)
-        study, df = read_weights(study, df, grouped)
+        study, df = read_record_columns(study, df, grouped)
         runs = tried_of(study, what, df)
         files = {name: one.release for name, one in runs.items()}
         provenance = provenance_of(study, df, sha256, files)

@@ -7,7 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from bayes_risk._core.errors import InputError
-from bayes_risk.app.study.declare import fit_model, read_grouped, read_weights, synthesis_options
+from bayes_risk.app.study.declare import (
+    fit_model,
+    read_grouped,
+    read_record_columns,
+    synthesis_options,
+)
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.utilities.propensity import MEASURES, propensity
 from bayes_risk.utilities.tables import coded_columns, compared_columns
@@ -24,7 +29,7 @@ def utility_of(text: str, folder: Path) -> float | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they come with the audit itself
         df, _, grouped = read_grouped(study.data)
-        study, df = read_weights(study, df, grouped)
+        study, df = read_record_columns(study, df, grouped)
         try:
             fit = fit_model(study, study.declared(df), df, random_seed=1)
             release = fit.synthesize(random_seed=2, **synthesis_options(study))

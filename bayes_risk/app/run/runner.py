@@ -34,7 +34,7 @@ from bayes_risk.app.output import (
     workplace,
     write_run,
 )
-from bayes_risk.app.study.declare import AUDITS, read_grouped, read_weights
+from bayes_risk.app.study.declare import AUDITS, read_grouped, read_record_columns
 from bayes_risk.app.study.files import files_behind
 from bayes_risk.app.study.study import Study, candidate_study, changed, files_in, values_of
 from bayes_risk.data.microdata import Microdata
@@ -240,7 +240,7 @@ def estimate(
     whole_number("n_jobs", n_jobs)
     study.check_says(kind)
     df, _, grouped = read_grouped(study.data)
-    study, df = read_weights(study, df, grouped)
+    study, df = read_record_columns(study, df, grouped)
     costs: list[tuple[int, int]] = []
     seconds: dict[str, float] = {}
     processes = backend in ("loky", "dask")
@@ -353,9 +353,9 @@ def _one(study: Study, df: pd.DataFrame, size: Any, cases: int, tell: Progress) 
     """
     n, draws = size
     rows = np.random.default_rng(0).choice(len(df), n, replace=False)
-    if study.model.grouped and study.weights is not None:
+    if study.model.grouped and study.record_columns is not None:
         # whole households, in the order of the first of them drawn
-        of = pd.factorize(study.weights[study.data.household])[0]
+        of = pd.factorize(study.record_columns[study.data.household])[0]
         each = [np.flatnonzero(of == one) for one in dict.fromkeys(of[rows].tolist())]
         rows = np.concatenate(each[: int(np.searchsorted(np.cumsum([*map(len, each)]), n)) + 1])
     alone = study.model_copy(update={"history": None})  # whose records are others
@@ -374,8 +374,8 @@ def _one(study: Study, df: pd.DataFrame, size: Any, cases: int, tell: Progress) 
         small = audit.with_keys(small, attribute=few)
     whole = df.apply(lambda c: c.astype("category") if c.dtype.kind not in "iufb" else c)
     part = whole.iloc[np.sort(rows)]
-    if study.weights is not None:
-        small = small.weighed(study.weights.loc[part.index])
+    if study.record_columns is not None:
+        small = small.with_record_columns(study.record_columns.loc[part.index])
     given = None if study.release.files is None else audit.stand_in(small, part, None)
     clock, seeds = audit.Clock(clocks.process_time), audit.stage_seeds(0)
     how: dict[str, Any] = {"n_jobs": 1, "progress": tell}

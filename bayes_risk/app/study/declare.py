@@ -24,6 +24,7 @@ from bayes_risk.data.table import read_table
 from bayes_risk.data.variables import Variable, declare_levels, declared
 from bayes_risk.demo import demo_data
 from bayes_risk.evidence.contract import drawn_as
+from bayes_risk.matching.households import households_beside
 from bayes_risk.matching.result import NOBODYS
 from bayes_risk.matching.risk import MatchingOptions, identified
 from bayes_risk.release.alike import codes_as_in, read_like
@@ -38,18 +39,18 @@ from bayes_risk.studies.bounds import InherentBounds, level_numbers
 from .keys import placed, refused
 from .sections import DataSection, made_guesses
 from .signatures import functions_in, made
-from .study import KEYS, Study, candidate_study, changed, values_of
+from .study import Study, candidate_study, changed, values_of
 
 
 def fit_model(study: Study, declaration: Any, df: pd.DataFrame, **how: Any) -> Any:
     """Fit a declaration to the table, or take the draws or trees that the study brings."""
     way = getattr(declaration, study.model.way)
     options = study.model.fit_options() | taken(way, **how, missing=study.data.missing)
-    if (name := getattr(study.model, "weights", None)) is not None and study.weights is not None:
-        df = df.assign(**{name: study.weights.loc[df.index, name]})
-        options["weights"] = name
-    if study.model.grouped and study.weights is not None:
-        df = df.assign(**{study.data.household: study.weights.loc[df.index, study.data.household]})
+    if (kept := study.record_columns) is not None:
+        weights = getattr(study.model, "weights", None)
+        options |= {} if weights is None else {"weights": weights}
+        names = weights, study.data.household if study.model.grouped else None
+        df = df.assign(**{name: kept.loc[df.index, name] for name in names if name is not None})
     return way(df=df, **options)
 
 
@@ -107,9 +108,16 @@ def synthesis_options(study: Study) -> dict[str, Any]:
 def compare_options(study: Study, df: pd.DataFrame) -> dict[str, Any]:
     """``[compare]`` as keyword arguments of ``compare``."""
     audit, section, utility = study.attribute, study.compare, study.utility
+    kept, name = study.record_columns, study.data.household
+    households = None if kept is None or name is None else kept[name]
+
+    def identification(releases: Any) -> dict[str, Any]:
+        found = matching_options(study, df, releases)
+        return found | {"households": households, "members": study.identification.members}
+
     return {
         "attribute": audit and audit.options,
-        "identification": study.identification and partial(matching_options, study, df),
+        "identification": study.identification and identification,
         "utility": utility_options(study) if utility else {},
         "replicates": section.replicates,
         "thresholds": study.thresholds.made(),
@@ -238,10 +246,10 @@ def _read(data: DataSection) -> tuple[pd.DataFrame, str, Grouped | None]:
     return declare_levels(df, declared(data.levels), "the data"), sha256, grouped
 
 
-def read_weights(
+def read_record_columns(
     study: Study, df: pd.DataFrame, grouped: Grouped | None = None
 ) -> tuple[Study, pd.DataFrame]:
-    """The study with weights and households of records, and the table without their columns."""
+    """The study with weights and households of records, and the table without those columns."""
     named = study.weights_named()
     found = pd.DataFrame(index=df.index)
     if grouped is not None:
@@ -259,7 +267,9 @@ def read_weights(
                 f": column {name!r} has {below:,} weights below 1, and 1 / weight is to be a "
                 "probability; give weights that count people",
             )
-    return (study.weighed(found), df.drop(columns=[*named])) if found.size else (study, df)
+    if not found.size:
+        return study, df
+    return study.with_record_columns(found), df.drop(columns=[*named])
 
 
 def household_results(study: Study, ready: "Prepared", found: "Found", grouped: Grouped) -> "Found":
@@ -269,12 +279,10 @@ def household_results(study: Study, ready: "Prepared", found: "Found", grouped: 
     risk, attribute, made = found.get("identification"), found.get("attribute"), dict[str, Any]()
     if isinstance(risk, br.IdentificationRisk):
         section, files = study.identification, ready.release.datasets
-        whole = all(set(ready.df) <= set(table) for table in files)
-        how: dict[str, Any] = {"members": section.members, "fallback": section.fallback}
-        how |= {key: [c for c in getattr(section, key) if c not in risk.radius] for key in KEYS}
-        if how["known"] or how["synthesized"]:
-            given = files if whole else ready.release
-            made["household_matching"] = br.household_matching(df, given, household=own, **how)
+        given = files if all(set(ready.df) <= set(table) for table in files) else ready.release
+        how = {"household": own, "members": section.members, "fallback": section.fallback}
+        if (matching := households_beside(risk, df, given, **how)) is not None:
+            made["household_matching"] = matching
         made["household_risk"] = br.household_risk(risk, df[own.id])
     if attribute is not None and len(attribute.index) == len(df):
         made["household_attribute_risk"] = br.household_risk(attribute, df[own.id])

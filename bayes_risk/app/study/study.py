@@ -66,7 +66,7 @@ class Study(SETTINGS, Section):  # type: ignore[misc]
     """Everything one run does. Equal studies with a seed give equal numbers."""
 
     _context: Any = PrivateAttr(None)  # of candidates, whose sections are read later
-    _weights: Any = PrivateAttr(None)  # columns of weights, once the table is read
+    _record_columns: Any = PrivateAttr(None)
 
     @model_validator(mode="after")
     def _sections_agree(self, info: ValidationInfo) -> "Study":
@@ -79,9 +79,9 @@ class Study(SETTINGS, Section):  # type: ignore[misc]
         return self.model_copy(update={"output": self.output.model_copy(update={"folder": folder})})
 
     @property
-    def weights(self) -> pd.DataFrame | None:
-        """Survey weights of the records, by the name of their column, once they are read."""
-        found: pd.DataFrame | None = self._weights
+    def record_columns(self) -> pd.DataFrame | None:
+        """Columns of the table that no model sees, once read: survey weights, the household."""
+        found: pd.DataFrame | None = self._record_columns
         return found
 
     def weights_named(self) -> dict[str, tuple[str, str]]:
@@ -96,8 +96,8 @@ class Study(SETTINGS, Section):  # type: ignore[misc]
             found[name] = "model", "weights"
         return found
 
-    def weighed(self, table: pd.DataFrame | None) -> "Study":
-        """The same study with the weights of the records."""
+    def with_record_columns(self, table: pd.DataFrame | None) -> "Study":
+        """The same study with such columns, of all records or of some."""
         update: dict[str, Any] = {}
         if isinstance(given := self._in_file, sections.SampledSection) and table is not None:
             intruder = self.attribute.intruder.model_copy(update={"in_file": given.read(table)})
@@ -107,7 +107,7 @@ class Study(SETTINGS, Section):  # type: ignore[misc]
             audit._households = None if self.model.grouped else table.get(self.data.household)
             update["attribute"] = audit
         found = self.model_copy(update=update)
-        found._weights = table
+        found._record_columns = table
         return found
 
     def declared(self, df: pd.DataFrame, model: Any = None) -> Any:
@@ -370,7 +370,7 @@ def candidate_study(study: Study, name: str, df: pd.DataFrame | None = None) -> 
         one = Study.model_validate(content, context=study._context)
         one = one.model_copy(update=_suited(one, df))
         check_agreement(one)
-        return one.weighed(study.weights)
+        return one.with_record_columns(study.record_columns)
     except ValidationError as error:
         found = problems(error, (study._context or {}).get("lines", ()))
         raise placed(found, within=f"[compare.{name}]: ") from None

@@ -54,7 +54,7 @@ def microdata(
     df: pd.DataFrame,
     columns: Sequence[str] | None,
     *,
-    levels: Mapping[str, Iterable[Hashable]] | None,
+    levels: Mapping[str, Iterable[Hashable] | str] | None,
     numbers: Sequence[str] | None = None,
     near: bool = False,
     **how: Any,

@@ -60,9 +60,11 @@ def coded_households(df: pd.DataFrame, household: Households, **how: Any) -> Mic
     if len(data.columns) < 2:
         raise InputError("the table has no column but households and relations; give another")
     place = int(np.flatnonzero(df.columns == household.id)[0])
-    labels = tuple(scalar(v) for v in found.labels)
+    labels, dtype = tuple(scalar(v) for v in found.labels), df[household.id].dtype
+    if isinstance(dtype, pd.CategoricalDtype):  # codes are places among the labels
+        dtype = pd.CategoricalDtype([*labels])
     variables = list(data.variables)
-    variables.insert(place, Variable(household.id, labels, False, df[household.id].dtype))
+    variables.insert(place, Variable(household.id, labels, False, dtype))
     codes = np.insert(data.codes, place, found.number, axis=1)
     return replace(data, codes=codes, variables=tuple(variables))
 
@@ -94,8 +96,8 @@ def households_in(codes: Codes, layout: Layout, number: Ints) -> Persons:
     member = np.column_stack([relation, codes[members][:, layout.person]])
     many = np.bincount(number)
     return Persons(
-        (household + layout.of_household[:-1]).astype(np.int32),
-        (member + layout.of_member[:-1]).astype(np.int32),
+        (household + layout.of_household[:-1]).astype(np.int32, order="C"),
+        (member + layout.of_member[:-1]).astype(np.int32, order="C"),
         np.concatenate([[0], np.cumsum(many - 1)]),
         np.searchsorted(layout.sizes, many),
         heads,
@@ -231,6 +233,9 @@ class _Reader(NamedTuple):
     def named(self, columns: Ints) -> list[str]:
         return [self.data.columns[j] for j in columns]
 
+    def variable(self, column: str) -> Any:
+        return self.data.variables[self.data.columns.index(column)]
+
     def condition(self, key: str, given: list[Hashable], r: int) -> RulePart:
         """One entry of rule r."""
         own, person = self.named(self.layout.own), self.named(self.layout.person)
@@ -269,7 +274,7 @@ class _Reader(NamedTuple):
 
     def _values(self, column: str) -> Array:
         """Levels as numbers, or else their places; NaN: missing."""
-        variable: Any = self.data.variables[self.data.columns.index(column)]
+        variable = self.variable(column)
         numbers = all(is_number(v) for v in variable.levels)
         values = variable.levels if numbers else range(len(variable.levels))
         return np.array([*values, np.nan][: variable.n_levels], float)
@@ -288,7 +293,13 @@ def rules_of(
         for r, rule in enumerate(listed)
     ]
     relate = data.columns[layout.relate]
-    partner = None if spouse is None else read.condition(relate, [spouse], 0)
+    partner = None
+    if spouse is not None:
+        levels: Any = read.variable(relate).levels
+        if spouse not in levels or levels.index(spouse) == layout.head:
+            right = f"is not a relation of a further member in column {relate!r}; give its level"
+            raise InputError("spouse", spouse, right)
+        partner = read.condition(relate, [spouse], 0)
     rules = [[*_about_spouse(rule, partner, r)] for r, rule in enumerate(rules)]
     named = {(c.whose, c.column) for rule in rules for c in rule}
     named |= {(c.of, c.other) for rule in rules for c in rule if c.of}

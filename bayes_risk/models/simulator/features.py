@@ -130,7 +130,10 @@ class Features:
         self, look: "_Look", j: int, others: Sequence[int]
     ) -> Iterator[tuple[tuple[str, Any], Array]]:
         """The same in leaves of trees grown on y_-i; they split by what is no guess."""
-        of_y, of_Z = look.bins.y[:, others], look.bins.Z[..., others].reshape(-1, len(others))
+        of_y, of_Z = (  # in one layout: compiled once
+            np.ascontiguousarray(x[..., others]).reshape(-1, len(others))
+            for x in (look.bins.y, look.bins.Z)
+        )
         d = 1 + np.maximum(of_y.max(axis=0), of_Z.max(axis=0))
         ordered = np.array([k in self.edges for k in others]) | (d < 3)
         predictors, v = Predictors(of_y, of_Z, d, ordered), look.y[:, j]
