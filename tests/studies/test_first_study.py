@@ -51,7 +51,10 @@ TAKEN = {
     "class": ("synthesised", "5 different numbers: codes of categories"),
     "owner": ("synthesised", "2 levels"),
     "job": ("left out", "100 levels, most with few records"),
-    "interview date": ("left out", "dates, as numbers of days; unchanged it identifies records"),
+    "interview date": (
+        "left out",
+        "dates, as numbers of days; if it is released unchanged, it identifies",
+    ),
     "income": ("synthesised", "different whole numbers; missing for"),
     "wave": ("left out", "all records have one value"),
 }
@@ -515,7 +518,7 @@ def test_wide_tables_get_a_short_first_study():
     wide = pd.DataFrame({f"q{j}": rng.integers(0, 3, 50) for j in range(40)})
     found = br.study_of(wide)
     assert found.columns["role"].value_counts()["left out"] == 30
-    assert "for later, so that the first run is short" in repr(found)
+    assert "fewer columns make the first run short" in repr(found)
 
 
 @pytest.mark.check
