@@ -431,6 +431,7 @@ class _Draft:
             if families[c] != "count"
         }
         seen = {c for c in units if units[c] == 1 and not self.kinds[c].missing}  # by the model
+        alone = self.made[: len(self.made) == len(self.used)]  # nothing stands before it
         steps = {c: _step(self.told[c]) for c in self.made if c in self.numbers}
         page = Environment(
             loader=PackageLoader("bayes_risk.studies", package_path="."),
@@ -441,7 +442,7 @@ class _Draft:
         page.filters |= {"shown": visible, "key": toml_key, "value": toml_value}
         text = page.get_template("first_study.toml.j2").render(
             **vars(self),
-            free=self.made[: len(self.made) == len(self.used)],  # nothing stands before it
+            free={c: c in self.told and _family(self.told[c]) for c in alone},
             said=said,
             columns=_aligned(rows),
             left_out=set(self.used) | set(self.labels) != set(self.kinds),

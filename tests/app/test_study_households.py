@@ -121,7 +121,10 @@ def test_candidates_are_compared_by_households_too(tmp_path):
     found = audited(study(tmp_path, **more, thresholds=limits), what="compare").comparison
     of_study = found.summary()["mean"]
     right = br.compare(
-        {"few": br.models.CART(order=["job"], min_leaf=30), "many": br.models.CART(["job"])},
+        {
+            name: br.Candidate(br.models.CART(order=["job"], min_leaf=k), m=3)
+            for name, k in {"few": 30, "many": 5}.items()
+        },
         TABLE[["sex", "rooms", "age", "job"]],
         identification=keys | {"households": TABLE["hid"]},
         utility=None,

@@ -589,3 +589,27 @@ def test_more_values_than_can_be_listed_are_guessed_one_column_at_a_time(n, gues
     assert 'kind = "CART"' in text
     assert ('guesses = "neighbourhood"' in text) == (guesses == "neighbourhood")
     assert ('income = "levels"' in text) == (guesses == "levels")
+
+
+@pytest.mark.parametrize(
+    ("columns", "kinds"),
+    [
+        (["sex", "income", "wage"], ["CART", "CART"]),
+        (["income", "wage"], ["Mixture", "CART"]),
+        (["health", "disease"], ["Marginals", "CART"]),
+    ],
+)
+def test_a_chain_has_a_model_for_each_synthesised_column(columns, kinds, tmp_path):
+    """The file is of a chain, and a release is made by it."""
+    rng = np.random.default_rng(0)
+    df = pd.DataFrame({c: rng.choice(list("abc"), 200) for c in columns})
+    amounts = [c for c in columns if c in ("income", "wage")]
+    df[amounts] = rng.lognormal(3, 1, (200, len(amounts))).round(2)
+    df.to_csv(tmp_path / "data.csv", index=False)
+    text = br.study_of(df, chain=True).text
+    settings = tomllib.loads(text)
+    assert settings["model"]["kind"] == "Chain"
+    assert [part["kind"] for part in settings["model"]["parts"]] == kinds
+    assert utility_of(text, tmp_path) is not None
+    with pytest.raises(br.InputError, match="leave out the command, or the chain"):
+        br.study_of(df, chain=True, command=["make"])
