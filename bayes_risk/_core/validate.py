@@ -2,8 +2,10 @@
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence, Set
+from difflib import get_close_matches
 from numbers import Real
 from typing import Any, NamedTuple
+from unicodedata import combining, normalize
 
 from .errors import Argument, InputError, shown
 
@@ -138,6 +140,18 @@ def one_of(name: Argument, value: Any, allowed: Collection[str] = ()) -> str:
     return value
 
 
+def _near(column: Hashable, present: Sequence[Any]) -> str:
+    """The column that was meant, as it seems: of other case or accents, or nearly so spelt."""
+
+    def plain(name: Any) -> str:
+        parts = normalize("NFKD", str(name)).casefold()
+        return "".join(c for c in parts if not combining(c))
+
+    names = {plain(name): name for name in present}
+    near = get_close_matches(plain(column), names, n=1, cutoff=0.75)
+    return f"; did you mean {shown(names[near[0]])}?" if near else ""
+
+
 def known_columns(
     name: Argument,
     wanted: Iterable[Any],
@@ -159,7 +173,7 @@ def known_columns(
             raise InputError(
                 name,
                 f"names column {shown(column)}, which {source} does not have; it has "
-                f"{list(present)}",
+                f"{list(present)}{_near(column, present)}",
             )
     repeated = sorted(str(c) for c, times in Counter(columns).items() if times > 1)
     if repeated:

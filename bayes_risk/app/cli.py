@@ -261,8 +261,6 @@ def reason_of(given: str) -> tuple[str, str]:
 
 def radius_of(given: list[str]) -> dict[str, Any]:
     """Read NAME=UNITS or NAME=SHARE%, each name once, as a study file has them."""
-    from bayes_risk.matching.radii import Absolute, Relative, as_setting
-
     radius: dict[str, Any] = {}
     for part in given:
         name, _, number = (word.strip() for word in part.rpartition("="))
@@ -270,12 +268,17 @@ def radius_of(given: list[str]) -> dict[str, Any]:
             raise InputError(f"--radius names {name!r} more than once; give each key one radius")
         try:
             units = float(number.removesuffix("%") if name else "")
+        except ValueError:
+            raise InputError(
+                f"--radius {part!r} is not NAME=UNITS or NAME=SHARE%; write age=2 for 2 units to "
+                "either side, or income=10% for 10 % of it"
+            ) from None
+        from bayes_risk.matching.radii import Absolute, Relative, as_setting  # slow
+
+        try:
             rule = Relative(units / 100) if number.endswith("%") else Absolute(units)
-        except ValueError as error:
-            usage = "write age=2 for 2 units to either side, or income=10% for 10 % of it"
-            own = isinstance(error, InputError)
-            said = f": {error}" if own else f" is not NAME=UNITS or NAME=SHARE%; {usage}"
-            raise InputError(f"--radius {part!r}{said}") from None
+        except InputError as error:
+            raise InputError(f"--radius {part!r}: {error}") from None
         radius[name] = as_setting(rule)
     return radius
 
@@ -371,7 +374,7 @@ def _command(what: str, does: str) -> None:
         with _plain_errors(study_file):
             from .study.known_keys import check_keys
 
-            check_keys(study_file)
+            check_keys(study_file, what)
             from .study.study import read_study
 
             study, output = read_study(study_file), how.pop("output")
@@ -410,11 +413,14 @@ def init(
 ) -> None:
     """Infer the type of each column and write a ready-to-run study file."""
     with _plain_errors():
+        path = output or Path(f"{data.name.split('.')[0]}.toml")
+        _found(data)
+        if os.path.lexists(path):  # before slow imports
+            raise InputError(f"{str(path)!r} exists; give another name")
         from bayes_risk.studies.first_study import study_of
 
         from .run.quick_utility import utility_of
 
-        path = output or Path(f"{data.name.split('.')[0]}.toml")
         there = os.path.relpath(data, path.absolute().parent)
         found = study_of(
             data,
@@ -441,15 +447,13 @@ def identify(
 ) -> None:
     """Measure the identification risk of existing files."""
     with _plain_errors(options=True):
-        from .output import write_json
-        from .study.study import parse_study
-
         asked = ("json", "known", "synthesized", "true_match_rate")
         json, known, synthesized, rate = (given[key] for key in asked)
         if json is not None and os.path.lexists(json):
             raise InputError(f"{str(json)!r} exists; give a new name to --json")
         if not known and not synthesized:
             raise InputError("known and synthesized are both empty; name at least one key column")
+        _found(original, *synthetic)
         levels = {name: kind for kind in KINDS for name in given[kind]}
         public = dict(map(reason_of, given["public"]))
         content = {
@@ -475,6 +479,9 @@ def identify(
             | ({"public": public} if public else {}),
             "output": {"folder": given["output"]},
         }
+        from .output import write_json
+        from .study.study import parse_study
+
         found = _run(parse_study(content), "identify", overwrite=given["overwrite"])
         if json is not None:
             write_json(json, found.identification.to_dict())
@@ -562,6 +569,13 @@ def _plain_errors(study_file: Path | None = None, options: bool = False) -> Iter
         said = NO_ROOM if full else str(error) if foreseen else withheld(error)
         _say("; ".join([f"bayes-risk: {said}", *getattr(error, "__notes__", [])]), style="red")
         raise typer.Exit(USAGE_ERROR if full or foreseen else UNEXPECTED) from None
+
+
+def _found(*files: Path) -> None:
+    """Refuse names that no file or folder has, before slow imports."""
+    for file in files:
+        if not file.exists():
+            raise InputError(f"there is no file {str(file)!r}; check the path")
 
 
 def _say(*texts: str, style: str = "yellow") -> None:

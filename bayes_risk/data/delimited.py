@@ -26,7 +26,7 @@ from .variables import FEW, WHOLE, holds_text
 SEPARATORS = (",", ";", "\t", "|")
 SAMPLE = 200_000  # characters, and rows, that a file is judged by
 ROWS = 1_000
-SETTLED = "; state it to be sure"
+SETTLED = "; to be sure, state separator, decimal and encoding"
 ROW_NAMES = "row.names"  # R's, which its `write.table` puts under no header
 WORDS_READ = "words for missing values"  # attribute of a table: those found among numbers
 BATCH = 100  # rows whose fields are looked at together
@@ -363,7 +363,8 @@ def _wrong_length(file: Path, dialect: Dialect, names: int) -> InputError:
         fields = next(len(row) for row in islice(reader, 1, None) if row and len(row) != names)
         return InputError(
             f"line {reader.line_num} of {str(file)!r} has {fields} fields and the header {names}; "
-            f"quote fields that hold {dialect.separator!r}, and fill or delete the row"
+            f"quote fields that hold {dialect.separator!r}, fill or delete the row, or state "
+            "another separator"
         )
 
 

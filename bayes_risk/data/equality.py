@@ -79,7 +79,7 @@ def coded(
     levels, numbers, grid = _levels(kind, [d.held for d in distinct], [d.times for d in distinct])
     if grid:
         t = next(l for l, one in enumerate(parts) if one.rows is distinct[grid[0]].rows)
-        notes.append(f"{name} is compared at {grid[1]}, as {places[t]} has it")
+        notes.append(f"column {name!r} is compared at {grid[1]}, as {places[t]} has it")
     of = {id(one.rows): level for one, level in zip(distinct, levels, strict=True)}
     size = 1 + max(int(level.max(initial=0)) for level in levels)
     kept: Any = np.int32 if size < 2**31 else np.int64  # half the memory

@@ -137,7 +137,7 @@ IDENTIFICATION = _named(
     Measure("true_match_persons", "persons matched", "place"),
     Measure("unique_matches", "unique matches", "place"),
     Measure("false_match_rate", "false match rate", "share", higher_is="better"),
-    Measure("no_match", "nothing matched", "place", higher_is="better"),
+    Measure("no_match", "no record with the full key", "place", higher_is="better"),
 )
 MATCH_COUNTS = _named(
     Measure("no_match", "targets with no row", "place", "No row", higher_is="better"),
@@ -213,10 +213,10 @@ UTILITY = _named(
     ),
     Measure("margins_total_variation", "total variation of single columns, mean"),
     Measure("margins_hellinger", "Hellinger distance of single columns, mean"),
-    Measure("margins_worst_ratio", "pMSE over chance, worst column"),
+    Measure("margins_worst_ratio", "pMSE over chance, worst column of each file"),
     Measure("pairs_total_variation", "total variation of pairs, mean"),
     Measure("pairs_hellinger", "Hellinger distance of pairs, mean"),
-    Measure("pairs_worst_ratio", "pMSE over chance, worst pair"),
+    Measure("pairs_worst_ratio", "pMSE over chance, worst pair of each file"),
     Measure("pairs_mutual_information", "mutual information, largest difference"),
     Measure("pairs_correlation", "correlation, largest difference"),
     Measure("interval_overlap", f"{_OVERLAP}, mean", higher_is="better"),
@@ -353,7 +353,7 @@ _OVER_SETS = ("expected_match_risk", "true_match_rate", "false_match_rate")
 _ALONE = ("mean_before", "targets", "disclosed")  # of an audit, not compared
 JUDGED = _named(  # of the verdict on a candidate
     Measure("certain_values", "values disclosed with certainty", "place"),
-    Measure("over_allowed", "largest number over what is allowed"),
+    Measure("over_allowed", "largest risk over its threshold"),
 )
 COMPARED = {  # by what they are measured with
     "attribute": {name: m for name, m in ATTRIBUTE.items() if name not in _ALONE},

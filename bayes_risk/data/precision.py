@@ -36,7 +36,7 @@ class RoundingGrid(NamedTuple):
 
     ``kind``: "exact"; "decimals", negative for tens; "digits", significant; "single" precision,
     or, "short", the shortest decimals that stand for it;
-    "unit" of time, cut off.
+    "multiple" of a whole number that is no power of ten; "unit" of time, cut off.
     """
 
     kind: str = "exact"
@@ -52,6 +52,9 @@ class RoundingGrid(NamedTuple):
             return np.asarray(values.astype(STORED[self.kind]).astype(np.float64))
         if self.kind == "unit":
             return np.asarray(values - values % self.n)
+        if self.kind == "multiple":
+            multiples = _whole(values.astype(np.longdouble) / self.n, self.how)
+            return np.asarray(multiples.astype(np.float64) * self.n)
         if self.kind == "decimals":
             return _at_decimals(values.astype(np.float64), self.n, self.how)
         return _at_digits(values.astype(np.float64), self.n, self.how)
@@ -71,6 +74,8 @@ class RoundingGrid(NamedTuple):
             return "single precision"
         if self.kind == "unit":
             return f"whole {next(name for name, size in UNITS.items() if size == self.n)}s"
+        if self.kind == "multiple":
+            return f"multiples of {self.n:,}"
         if self.kind == "digits":
             return f"{self.n} significant digits"
         if self.n > 0:
@@ -87,6 +92,12 @@ def _at_decimals(values: Array, n: int, how: str) -> Array:
         return np.asarray(np.round(values, n))
     size = np.longdouble(10.0 ** abs(n))
     scaled = values.astype(np.longdouble) * size if n >= 0 else values / size
+    whole = _whole(scaled, how).astype(np.float64)
+    return np.asarray(whole / 10.0**n if n >= 0 else whole * 10.0**-n)
+
+
+def _whole(scaled: npt.NDArray[Any], how: str) -> npt.NDArray[Any]:
+    """Whole numbers, a half as `how` says."""
     if how != "stored":  # 0.285 is stored as 0.28499...; as written it is a half
         half = np.rint(2 * scaled) / 2
         scaled = np.where(np.abs(scaled - half) <= SAME * np.abs(scaled), half, scaled)
@@ -97,8 +108,7 @@ def _at_decimals(values: Array, n: int, how: str) -> Array:
         whole = np.trunc(scaled)
     elif how == "down":
         whole = np.floor(scaled)
-    whole = whole.astype(np.float64)
-    return np.asarray(whole / 10.0**n if n >= 0 else whole * 10.0**-n)
+    return np.asarray(whole)
 
 
 def _at_digits(values: Array, n: int, how: str) -> Array:
@@ -130,6 +140,11 @@ def grids_of(values: Numbers) -> list[RoundingGrid]:
     tens = (RoundingGrid("decimals", n) for n in TENS if largest * 10.0**n < WHOLE)
     digits = (RoundingGrid("digits", n) for n in range(1, MOST_DIGITS + 1))
     found = [_first_that_holds(tens, values), _first_that_holds(digits, values)]
+    if largest < WHOLE and (values == np.rint(values)).all():
+        size = int(np.gcd.reduce(values.astype(np.int64)))
+        found += [RoundingGrid("multiple", size)] * (
+            size > 1 and 10 ** (len(str(size)) - 1) != size
+        )
     found += [_first_that_holds(iter([RoundingGrid(kind)]), values) for kind in STORED]
     return [grid for grid in found if grid is not None]
 
@@ -164,7 +179,7 @@ def common_grid(
     for t, grid in found:
         if not _tells(grid, tables[t], tables):
             continue
-        sides = SIDES if grid.kind in ("decimals", "digits") else ("",)
+        sides = SIDES if grid.kind in ("decimals", "digits", "multiple") else ("",)
         for one in (grid._replace(how=how) for how in sides):
             shared = _shared(tables, counts, one)
             if shared > most and shared[0] > 0:
@@ -174,7 +189,7 @@ def common_grid(
 
 def _tells(grid: RoundingGrid, values: Numbers, tables: Sequence[Numbers]) -> bool:
     """Whether a table lies on a grid of its own: others have values, not 0, that do not."""
-    count, by_chance = int((values != 0).sum()), BY_CHANCE[grid.kind]
+    count, by_chance = int((values != 0).sum()), BY_CHANCE.get(grid.kind, 1 / (grid.n or 1))
     for other in tables:
         if other is values or other.dtype == object:
             continue

@@ -48,12 +48,11 @@ from bayes_risk.evidence.contract import (
     Offer,
     Targets,
     drawn_as,
-    model_name,
     offers,
 )
 from bayes_risk.evidence.evidence import Evidence
 from bayes_risk.evidence.leave_one_out import ratio_of_fit
-from bayes_risk.evidence.methods import LACKING, EvidenceMethod, choose_method
+from bayes_risk.evidence.methods import EvidenceMethod, choose_method
 from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.evidence.runner import Budget, EvidenceRunner, Fits, Sampling
 from bayes_risk.intruder.guesses import GuessSet, Itself
@@ -61,6 +60,7 @@ from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.release.release import EncodedRelease
 
 from .chain_parts import (
+    Beside,
     ChainPosterior,
     ChainSampling,
     FittedPart,
@@ -74,6 +74,8 @@ from .mixture.dpmpm import DPMPM
 from .mixture.mixture import Mixture
 from .regression.regression import Regression
 from .trees.cart import CART
+
+CHAINS = 4  # of parts that are sampled, by default
 
 
 @contextmanager
@@ -304,18 +306,21 @@ class ChainFit(Synthesis):
         for one, part in self._made(release):
             with _of_part(1 + self.parts.index(one), one.fit.model):
                 can.append(one.fit.capabilities(part, intruder))
-        further, why = ["factors", *["log-prior"] * all(map(_predicts, can))], ""
+        predict = all("log-prior" in one or _sampled(one) is not None for one in can)
+        further, why = ["factors", *["log-prior"] * predict], ""
         if intruder.knows_less:
             further.append("knowing")
             why = self._why_all_must_be_known(release, intruder, can)
+        ways = [one["predictive"].strategy for one in can if "predictive" in one]
+        beside = Beside(self, max((of.n_chains for of in ways if of is not None), default=CHAINS))
         if intruder.knows_target_in_file:
-            own = {"compute": self.evidence, "in_words": self._in_words, "workers": True}
             # the strategy is of `membership`, which has no evidence computed
-            found = Offer("parts", strategy=self, refusal=why, **own)
+            how: Any = {"strategy": beside, "in_words": self._in_words, "workers": True}
+            found = Offer("parts", compute=self.evidence, refusal=why, **how)
         elif why := why or self._why_ratios_do_not_add(can):
             found = Offer("predictive", refusal=why)
         else:
-            found = Offer("predictive", self, strategy=self)
+            found = Offer("predictive", self, strategy=beside)
         any_rows = all(one.any_rows for one in can)
         return Capabilities([found, *offers(self, *further)], any_rows=any_rows)
 
@@ -323,7 +328,8 @@ class ChainFit(Synthesis):
         """Why predictives of whole records are not those of the parts, added; or nothing."""
         for k, (one, of) in enumerate(zip(self.parts, can, strict=False), start=1):
             if "predictive" not in of:
-                return f"part {k} of the chain ({model_name(one.fit)}) {LACKING.format(what)}"
+                needs = f"has no predictives, which {what} needs"
+                return f"{one.name(k)} {needs}; use DPMPM, Mixture or Regression"
         return ""
 
     def _why_all_must_be_known(
@@ -339,11 +345,11 @@ class ChainFit(Synthesis):
                 f"or{cure[1:]}"
             )
         for k, (one, of) in enumerate(zip(self.parts, can, strict=True), start=1):
-            name, tree = f"{who}: part {k} of the chain ({model_name(one.fit)})", one.is_tree
+            name = f"{who}: {one.name(k)}"
             given = [c for c in one.fit.microdata.columns if c in drawn and c not in one.own]
             if refused := [offer.refusal for offer in of.of_evidence if not of.methods]:
                 return f"{name}: {refused[0]}"
-            if given and tree:
+            if given and isinstance(one.fit.model, CART):
                 return f"{name} shows how many records lie in each class of {given[0]!r}{cure}"
             if given and several:
                 return (
@@ -390,11 +396,6 @@ class ChainFit(Synthesis):
             with _of_part(1 + self.parts.index(one), one.fit.model):
                 problem = _problem(one.fit, part, cases)
                 yield problem, choose_method(problem), cell
-
-    @property
-    def n_chains(self) -> int:
-        """Of `Strategy`: of the part that has the most."""
-        return max((int(one.fit.diagnostics.get("chains", 1)) for one in self.parts), default=1)
 
     def begin(self, fits: Fits, cases: Targets) -> Sampling:
         """Chains of all parts beside one another, whose predictives are of whole records."""
@@ -530,11 +531,6 @@ def _drawn(
 def _sampled(can: Capabilities) -> Any:
     """What has draws of a part's parameters; None: nothing."""
     return can.fit_for("predictive") or can.fit_for("imputed")
-
-
-def _predicts(can: Capabilities) -> bool:
-    """Whether a part says what it expects of a record before the release."""
-    return "log-prior" in can or _sampled(can) is not None
 
 
 def _problem(fit: Any, release: EncodedRelease, cases: Targets) -> AuditProblem:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,13 +12,11 @@ from bayes_risk._core.arrays import Array, Ints, Rng
 from bayes_risk._core.batches import in_batches
 from bayes_risk._core.matching import distinct_rows
 from bayes_risk.data.microdata import Codes
-from bayes_risk.evidence.contract import Predictive, Targets, rows_kept
+from bayes_risk.evidence.contract import Predictive, Targets, model_name, rows_kept
 from bayes_risk.evidence.evidence import Evidence
 from bayes_risk.evidence.runner import Chains, Fits, Sampling
 from bayes_risk.intruder.guesses import GuessSet
 from bayes_risk.release.release import EncodedRelease
-
-from .trees.cart import CART
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -29,10 +27,9 @@ class FittedPart:
     own: tuple[str, ...]
     at: Ints  # (p_k,)
 
-    @property
-    def is_tree(self) -> bool:
-        """Whether trees draw its columns."""
-        return isinstance(self.fit.model, CART)
+    def name(self, k: int) -> str:
+        """The part of this number, as messages have it."""
+        return f"part {k} of the chain ({model_name(self.fit)})"
 
     def table(self, codes: Codes) -> Codes:
         """Its columns of the chain's coded tables (..., p)."""
@@ -121,6 +118,18 @@ class ChainPosterior:
                 of = [posterior.predictives(cases, rng=way) for posterior, way in ways]
                 found += [PartPredictive(same, cell) for same in zip(*of, strict=True)]
         return found
+
+
+class Beside(NamedTuple):
+    """The `Strategy` of a `ChainFit`."""
+
+    fit: Any
+    n_chains: int
+
+    def begin(self, fits: Fits, cases: Targets) -> Sampling:
+        """Chains of all parts."""
+        begun: Sampling = self.fit.begin(fits, cases)
+        return begun
 
 
 class ChainSampling(Sampling):

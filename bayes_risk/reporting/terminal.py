@@ -224,13 +224,20 @@ def on_screen(table: base_result.Table, width: int = 100, *, first: int = FIRST)
     shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     heads, rows = table.heads, table.rows
     cut: dict[str, Any] = {"no_wrap": True, "overflow": "ellipsis"}
-    shown.add_column(printed(heads[0]), header_style="bold", min_width=first, **cut)
     names = max((len(row[0]) for row in rows), default=0)
+    longest = [max(map(len, of)) for of in zip(heads, *rows, strict=True)]
+    room = width - sum(max(LEAST, n) + 2 for n in longest[1:]) - 2
+    widths: dict[str, Any] = {"min_width": first}
+    if TEXT not in heads:  # numbers are never cut off: the names are
+        first = max(min(max(first, names, len(heads[0])), room), LEAST)
+        widths = {"min_width": first, "max_width": first}
+    shown.add_column(printed(heads[0]), header_style="bold", **widths, **cut)
     most = max((width - max(first, names) - NUMBERS) // 2, SHORTEST)
-    for head in heads[1:]:
+    for head, length in zip(heads[1:], longest[1:], strict=True):
         how: dict[str, Any] = {"max_width": most}
         if head != TEXT:
-            how = {"justify": "right", "min_width": len(head) if TEXT in heads else LEAST}
+            least = len(head) if TEXT in heads else max(LEAST, length)
+            how = {"justify": "right", "min_width": least}
         shown.add_column(printed(head), header_style="dim", **cut, **how)
     for row in rows:
         shown.add_row(*(printed(cell) for cell in row))

@@ -50,6 +50,7 @@ class Aligned(NamedTuple):
         founds = [one.found for one in chosen]
         found = self._sum(which, founds)
         base = None if last.base is None else self.taken(last.base, -1)
+        variables = [last.microdata.variables[j] for j in self.targets.columns]
         base_of_last = last.found.base is not None and which[-1] == len(self.each) - 1
         return replace(
             last,
@@ -64,13 +65,9 @@ class Aligned(NamedTuple):
             disclosed=np.any([self.each[t].disclosed[self.cases[t]] for t in which], axis=0),
             words=joined_words(last, chosen, self.lost, "added over releases"),
             base=base,
-            grid=None if base is None else grid_check(base, guesses, self._variables),
+            grid=None if base is None else grid_check(base, guesses, variables),
             **of_several(last, chosen, mine, self.gone),
         )
-
-    @property
-    def _variables(self) -> list[Variable | Number]:
-        return [self.each[-1].microdata.variables[j] for j in self.targets.columns]
 
     def taken(self, values: Any, t: int, block: slice = slice(None)) -> Any:
         """Values (..., G, U) of an evidence for the joint guesses; 0 where one is not counted."""

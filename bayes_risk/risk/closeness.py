@@ -14,7 +14,7 @@ largest values, which get no probability.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,11 +53,22 @@ class Marginal(NamedTuple):
 
 
 def _marginal(
-    risk: "GuessPosterior", variables: Sequence[int], u: npt.NDArray[np.integer]
+    risk: "GuessPosterior",
+    variables: Sequence[int],
+    u: npt.NDArray[np.integer],
+    without: Any = None,
 ) -> Marginal:
-    """Distribution over the values of some variables, for cases u, in time O(U G log G)."""
+    """Distribution over the values of some variables, for cases u, in time O(U G log G).
+
+    Given that the first variable is not ``without``, if that is not None.
+    """
     codes, truth = risk.guesses[:, u][:, :, list(variables)], risk.truth[u]
-    log_prior, mcse = risk.log_prior[:, u], risk.mcse_log_evidence[:, u]
+    log_prior, log_p = risk.log_prior[:, u], risk.log_probability[:, u]
+    mcse = risk.mcse_log_evidence[:, u]
+    if without is not None:
+        gone = codes[..., 0] == without
+        logs = [np.where(gone, -np.inf, x) for x in (log_prior, log_p)]
+        log_prior, log_p = (x - np.maximum(log_sum(x), -1e300) for x in logs)
     own = codes[truth, np.arange(len(truth))]  # shape (U, k)
     codes = np.where(np.isfinite(log_prior)[..., None], codes, own)
     # number of each guess's value among the ascending values of its case, shape (G, U)
@@ -76,7 +87,7 @@ def _marginal(
         added = np.bincount(cell, weights=x.ravel(), minlength=K * U).astype(float)
         return added.reshape(K, U)
 
-    p = np.exp(risk.log_probability[:, u])
+    p = np.exp(log_p)
     values = np.repeat(codes.max(axis=0, keepdims=True), K, axis=0)
     values[group, np.arange(U)] = codes
     return Marginal(
@@ -241,12 +252,10 @@ class GuessPosterior(OfTargets):
         found = by_record(self, [j], lambda m: _closeness(m, missing, intervals, mass))
         gone = np.asarray(self.guesses[:, :, j] == missing)  # shape (G, U)
         if gone.any():
-            logs = (np.where(gone, -np.inf, x) for x in (self.log_prior, self.log_probability))
-            prior, posterior = (x - np.maximum(log_sum(x), -1e300) for x in logs)
-            numbers = replace(self, log_prior=prior, log_probability=posterior)
-            there = np.isfinite(posterior).any(axis=0) & ~gone[self.truth, np.arange(gone.shape[1])]
+            some = (np.isfinite(self.log_probability) & ~gone).any(axis=0)
+            there = some & ~gone[self.truth, np.arange(gone.shape[1])]
             of = found.filter(regex="^(mode_error|expected_|region_length)").columns
-            among = by_record(numbers, [j], lambda m: _closeness(m, missing, {}, mass))[of]
+            among = by_record(self, [j], lambda m: _closeness(m, missing, {}, mass), missing)[of]
             found[of] = np.where(there[self.case, None], among, np.nan)
         return found.assign(reliable=self.reliable[self.case])
 
@@ -360,23 +369,30 @@ def with_prior(name: str, f: Array, weights: tuple[Array, Array]) -> Columns:
 
 
 def by_record(
-    risk: "GuessPosterior", variables: Sequence[int], measure: Callable[[Marginal], Columns]
+    risk: "GuessPosterior",
+    variables: Sequence[int],
+    measure: Callable[[Marginal], Columns],
+    without: Any = None,
 ) -> pd.DataFrame:
-    """Measures of every case, block by block, laid out by record."""
+    """Measures of every case, block by block, laid out by record; ``without``: see `_marginal`."""
     G, U = risk.log_prior.shape
     size = max(1, BLOCK // G)
     some = [np.arange(start, min(start + size, U)) for start in range(0, U, size)]
-    blocks = [measure(_of_block(risk, variables, u, U)) for u in some]
+    blocks = [measure(_of_block(risk, variables, u, U, without)) for u in some]
     return risk.by_target({k: np.concatenate([block[k] for block in blocks]) for k in blocks[0]})
 
 
 # Of the results that were looked at last: their arrays, and marginals by variables and block.
 # A verdict and a page need each some ten times.
-_last: list[tuple[tuple[Any, ...], dict[tuple[int, ...], Marginal]]] = []
+_last: list[tuple[tuple[Any, ...], dict[tuple[Any, ...], Marginal]]] = []
 
 
 def _of_block(
-    risk: "GuessPosterior", variables: Sequence[int], u: npt.NDArray[np.integer], U: int
+    risk: "GuessPosterior",
+    variables: Sequence[int],
+    u: npt.NDArray[np.integer],
+    U: int,
+    without: Any,
 ) -> Marginal:
     """`_marginal`, kept where all cases together have few values."""
     arrays = risk.guesses, risk.log_prior, risk.log_probability, risk.mcse_log_evidence
@@ -385,8 +401,8 @@ def _of_block(
     if found is None:
         found = {}
         _last[:] = [(arrays, found), *_last[:1]]
-    place = (*variables, int(u[0]), len(u))
-    m = found.get(place) or _marginal(risk, variables, u)
+    place = (*variables, int(u[0]), len(u), without)
+    m = found.get(place) or _marginal(risk, variables, u, without)
     if m.prior.size * U <= KEPT * len(u):
         found[place] = m
     return m

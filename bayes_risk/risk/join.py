@@ -8,8 +8,10 @@ evidence adds, and the prior enters once. Monte Carlo errors of different audits
 their fits stand beside one another in `Evidence.deviations`, whose variances add.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,7 +30,7 @@ SHOWN = "mean_probability", "mcse", "max_probability", "max_mcse", "baseline"
 
 
 def join(
-    evidence: Sequence[AttributeEvidence],
+    evidence: Sequence[AttributeEvidence] | Mapping[Any, AttributeEvidence],
     *,
     prior: priors.Prior | None = None,
     same_table: bool = True,
@@ -43,8 +45,9 @@ def join(
 
     Parameters
     ----------
-    evidence : sequence of AttributeEvidence
+    evidence : sequence of AttributeEvidence, or mapping of time to these
         One for each release, in the order of publication: `attribute_evidence` or `open_evidence`.
+        Times are checked to ascend: ``{2024: first, 2025: second}``.
     prior : as in `attribute_risk`
         ``"predictive"`` is that of the last release's model. ``"release"`` is not offered.
     same_table : bool
@@ -74,9 +77,9 @@ def join(
     Raises
     ------
     InputError
-        Evidence of other tables, records, columns, or intruders; the same data set twice; guesses
-        that a search has chosen; no guess but the truth in all evidence; a transition that
-        does not hold probabilities, lacks values, or cannot be counted.
+        Evidence of other tables, records, columns, or intruders; times that do not ascend; the same
+        data set twice; guesses that a search has chosen; no guess but the truth in all evidence; a
+        transition that does not hold probabilities, lacks values, or cannot be counted.
 
     Notes
     -----
@@ -147,13 +150,24 @@ def check_earlier(
 
 
 def joined_evidence(
-    evidence: Sequence[AttributeEvidence],
+    evidence: Sequence[AttributeEvidence] | Mapping[Any, AttributeEvidence],
     *,
     same_table: bool = True,
     transition: Transition | None = None,
     wave: int | None = None,
 ) -> AttributeEvidence:
     """One evidence of several releases; of one: itself."""
+    if isinstance(evidence, Mapping):
+        times, evidence = [*evidence], [*evidence.values()]
+        try:
+            ascending = all(before < after for before, after in pairwise(times))
+        except TypeError:  # of several kinds
+            ascending = False
+        if not ascending:
+            raise InputError(
+                f"evidence has waves out of order: {', '.join(map(str, times))}; give the earliest "
+                "first"
+            )
     if isinstance(evidence, AttributeEvidence) or not is_sequence(evidence):
         raise InputError("evidence", "is not a list; give one AttributeEvidence for each release")
     each = list(evidence)

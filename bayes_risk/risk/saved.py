@@ -44,9 +44,8 @@ def open_evidence(path: str | PathLike[str]) -> AttributeEvidence:
     Parameters
     ----------
     path : path
-        The folder of a run whose study has ``[output] confidential = true``, its ``risk.nc``, or
-        what `AttributeEvidence.save` wrote. Of a study with ``[history]`` it is that of the new
-        release alone.
+        As in `open_result`, or what `AttributeEvidence.save` wrote. Of a study with ``[history]``
+        it is that of the new release alone.
 
     Returns
     -------

@@ -387,8 +387,8 @@ class _Draft:
             return
         yield (
             f"Keys: {percent(alone)} of the records are unique in {', '.join(self.keys)}, which "
-            f"are released unchanged; at most {percent(MATCHED)} may be matched. Sufficient "
-            "changes, applied in turn:"
+            f"are released unchanged; the threshold allows {percent(MATCHED)} matches. Each "
+            "change adds to those before; all together suffice:"
         )
         keys = df[self.keys].astype({c: "category" for c in self.keys if c not in self.told})
         for name, how, share in coarser_keys(keys, self.keys, MATCHED):
@@ -431,6 +431,7 @@ class _Draft:
             if families[c] != "count"
         }
         seen = {c for c in units if units[c] == 1 and not self.kinds[c].missing}  # by the model
+        alone = self.made[: len(self.made) == len(self.used)]  # nothing stands before it
         steps = {c: _step(self.told[c]) for c in self.made if c in self.numbers}
         page = Environment(
             loader=PackageLoader("bayes_risk.studies", package_path="."),
@@ -441,7 +442,7 @@ class _Draft:
         page.filters |= {"shown": visible, "key": toml_key, "value": toml_value}
         text = page.get_template("first_study.toml.j2").render(
             **vars(self),
-            free=self.made[: len(self.made) == len(self.used)],  # nothing stands before it
+            free={c: c in self.told and _family(self.told[c]) for c in alone},
             said=said,
             columns=_aligned(rows),
             left_out=set(self.used) | set(self.labels) != set(self.kinds),
@@ -486,9 +487,9 @@ class _Draft:
 
 HOUSEHOLD = "it names the household of each person: no model uses it"
 WEIGHT = "a survey weight, by its name; it identifies records, and each record counts once here"
-LATER = "for later, so that the first run is short"
+LATER = "not needed at first: fewer columns make the first run short"
 DESIGN = "a stratum or cluster of the sample, by its name"
-AS_IS = "unchanged it identifies records; synthesise it too, or leave it out of the file"
+AS_IS = "if it is released unchanged, it identifies records"
 CHAIN = "Chain"
 WHY = {
     "DPMPM": "latent classes: all columns are categories",

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner
@@ -539,3 +540,13 @@ def test_an_interruption_while_text_is_executed_ends_with_130(tmp_path):
         check=False,
     )
     assert done.returncode == 130 and "stopped; nothing was left behind" in done.stderr
+
+
+@pytest.mark.check
+def test_files_that_are_exchanged_are_noted(call, files, tmp_path):
+    """The first was taken as the original, without a word."""
+    few = pd.read_csv(tmp_path / files[0]).drop(columns="age")
+    few.to_csv(tmp_path / "few.csv", index=False)
+    found = call("identify", "few.csv", files[0], "--known", "job", "--index", "id")
+    assert found.exit_code == 0, found.output
+    assert "exchanged, name the original first" in " ".join(found.output.split())

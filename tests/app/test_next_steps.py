@@ -51,6 +51,9 @@ def study(tmp_path, monkeypatch):
     }
 
 
+RISE = "Largest rise of the probability of the true values, {} prior"
+
+
 def test_steps_name_keys_and_what_they_change_and_help(study, tmp_path):
     first = run_study(parse_study(study))
     assert first.verdict.outcome == "above your thresholds"
@@ -162,8 +165,8 @@ def test_a_doubt_alone_is_a_step(study):
         for r in found.deciding
     ]
     assert [s.effect for s in found.steps if "times as long" in s.effect] == [
-        f"{r.measure}; the attribute risk {'may take' if n == '16' else 'takes at most'} {n} times "
-        "as long"
+        f"It settles: {r.measure}; the attribute risk "
+        f"{'may take' if n == '16' else 'takes at most'} {n} times as long"
         for r, n in zip(found.deciding, more, strict=True)
     ]
 
@@ -195,7 +198,7 @@ def test_the_table_beside_the_verdict_is_that_of_the_results(study):
         "none",
         "above",
     )
-    value, without, allowed, judged = table["Highest probability of the true values"]
+    value, without, allowed, judged = table[RISE.format(found.verdict.prior or "flat")]
     records = found.attribute.records if not found.verdict.prior else None
     if records is not None:
         most = (records["probability"] - records["prior"]).idxmax()
@@ -208,7 +211,7 @@ def test_the_table_beside_the_verdict_is_that_of_the_results(study):
     value, without, allowed, judged = table["Records matched uniquely and correctly"]
     assert value in {percent(one) for one in (rate, *each)}
     assert (without, judged) == (percent(alone), "above")
-    by_chance = re.fullmatch(r"5.0 % beyond (\S+ %) by chance", allowed).group(1)
+    by_chance = re.fullmatch(r"5.0 % \+ (\S+ %) by chance", allowed).group(1)
     (said,) = [r.sentence for r in found.verdict.reasons if r.measure == "true match rate"]
     assert f"{value} of the" in said and f", {by_chance} by chance among" in said
     linked = [name for name in table if name.startswith("Persons shown beyond chance by")]
@@ -230,8 +233,10 @@ def test_records_at_highest_risk_are_named_with_the_reason(study, tmp_path):
     assert len(found.verdict.at_risk) == 3
     for said in found.verdict.at_risk:
         label = int(said.split(":")[0].removeprefix("Record "))
-        assert (table["probability"] > table["probability"][label]).sum() < 3
-        assert f"values {number(table['probability'][label])}, without the release" in said
+        gained = table["probability"] - table["prior"]
+        assert gained[label] > 0 and (gained > gained[label]).sum() < 3
+        ends = (number(table[end][label]) for end in ("prior", "probability"))
+        assert f"values rises from {' to '.join(ends)} " in said
         once = (df["income"] == df["income"][label]).sum() == 1
         files = sum((z["income"] == df["income"][label]).any() for z in found.release.datasets)
         assert once == ("its income occurs once in the original" in said)
@@ -254,4 +259,4 @@ def test_a_probability_that_was_sampled_stands_beside_its_error(study):
     found = run_study(parse_study(study)).verdict
     table = {row[0]: row[1] for row in found.table}
     assert found.at_risk and all(" +- " in said for said in found.at_risk)
-    assert "+- " in table["Highest probability of the true values"]
+    assert "+- " in table[RISE.format(found.prior or "flat")]

@@ -228,7 +228,7 @@ def test_the_screen_says_who_is_on_the_front(written):
     lines = text.splitlines()
     assert lines[1].split()[:2] == ["3", "replicates"] and max(map(len, lines)) <= 80
     assert len([line for line in lines if " \N{PLUS-MINUS SIGN} " in line]) == 1 + len(CANDIDATES)
-    assert "On the front of probability of the true values" in text and "Report: " in text
+    assert "better in both measures (probability of the true values" in text and "Report: " in text
     assert "Note: something odd" in text and "records are unreliable" not in text
 
 

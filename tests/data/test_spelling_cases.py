@@ -181,7 +181,7 @@ def test_large_whole_numbers_are_equal_exactly(store):
 def test_large_whole_numbers_beside_doubles_are_compared_as_these_and_it_is_said():
     ids = 10**16 + np.arange(n)
     found = br.exposure(PEOPLE.assign(x=ids), PEOPLE.assign(x=ids.astype(float)))
-    assert found.notes == ("x is compared at double precision, as release 1 has it",)
+    assert found.notes == ("column 'x' is compared at double precision, as release 1 has it",)
 
 
 def test_files_counted_batch_by_batch_are_refused_alike(tmp_path):
@@ -323,3 +323,12 @@ def test_dates_beside_numbers_that_are_infinite_are_no_days(tmp_path, own):
     original = pd.DataFrame({"x": own, "s": list("aba")})
     found = read_like(tmp_path / "z.csv", original)
     assert found["x"].tolist() == ["2020-01-02", "2021-03-04", "2020-05-06"]
+
+
+@pytest.mark.parametrize("unit", [15, 20, 25])
+def test_multiples_of_any_whole_number_are_compared_as_such(unit):
+    """Those of 20 were compared at multiples of 10: most rows seemed to be others' rows."""
+    own = pd.Series(np.arange(18, 97))
+    found = coded("age", [own, (own / unit).round().astype(int) * unit])
+    assert (found.codes[0] == found.codes[1]).all()
+    assert found.notes == (f"column 'age' is compared at multiples of {unit}, as release 1 has it",)

@@ -217,3 +217,11 @@ def test_without_pyarrow_parquet_says_how_to_get_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(InputError, match=r"pip install 'bayes_risk\[parquet\]'"):
         read_table(write(tmp_path / "a.parquet", "any"))
+
+
+@pytest.mark.parametrize("given", ["age", "AGE", "àge"])
+def test_a_column_of_other_accents_or_case_is_named(given):
+    with pytest.raises(InputError, match="it has .*; did you mean 'âge'"):
+        known_columns("known", [given], ["sexe", "âge"])
+    with pytest.raises(InputError, match=r"it has \['sexe', 'âge'\]$"):
+        known_columns("known", ["revenu"], ["sexe", "âge"])

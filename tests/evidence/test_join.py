@@ -20,6 +20,7 @@ from bayes_risk.risk.aligned import _value_hash
 from bayes_risk.risk.join import joined_evidence
 from bayes_risk.risk.published import _digest
 from tests.oracles.label_sums import exact_log_evidence
+from tests.oracles.regression_oracle import Normal, log_evidence
 
 LEVELS = ["x", "y", "z"]
 
@@ -110,6 +111,33 @@ def test_two_fits_in_closed_form(pair):
         exact = np.exp(np.array(logs) - logsumexp(logs))
         np.testing.assert_allclose(found["probability"], exact, rtol=1e-9)
     assert risk.is_exact and len(risk.log_evidence) == 5
+
+
+def test_two_regressions_in_closed_form():
+    """Normal regressions of two designs: log marginals of both, added."""
+    df = pd.DataFrame({"x": list("uvuvuv"), "pay": [1.0, 1.4, 3.2, 2.5, 0.7, 2.9]})
+    designs = {
+        "1 + C(x)": lambda c: np.column_stack([np.ones(len(c["x"])), c["x"] == "v"]),
+        "1": lambda c: np.ones((len(c["pay"]), 1)),
+    }
+    each = []
+    for k, formula in enumerate(designs):
+        fit = br.models.Regression({"pay": formula}).fit(df, draws=20, random_seed=1)
+        grid = br.Grid(percent=10, n=5)
+        each.append(gathered(fit, fit.synthesize(2, random_seed=k), guesses=grid))
+    risk = br.join(each, prior="uniform")
+    for i in (0, 3):
+        found, logs = risk.posterior(i), 0.0
+        for design, one in zip(designs.values(), each, strict=True):
+            files = one.release.datasets
+            of = [
+                log_evidence([Normal("pay", design)], df, files, i, {"pay": v})
+                for v in found["pay"]
+            ]
+            logs = logs + np.array(of)
+        exact = np.exp(logs - logsumexp(logs))
+        np.testing.assert_allclose(found["probability"], exact, rtol=1e-9)
+    assert risk.is_exact
 
 
 def test_a_mixture_and_margins_within_the_error():
@@ -366,11 +394,12 @@ def test_many_priors_of_joined_evidence(pair):
 
 
 def test_what_is_no_list_of_evidence(pair):
-    for given in (pair[0], "2024.nc", {}):
+    for given in (pair[0], "2024.nc", 3):
         with pytest.raises(br.InputError, match="is not a list"):
             br.join(given)
-    with pytest.raises(br.InputError, match="is empty"):
-        br.join([])
+    for given in ([], {}):
+        with pytest.raises(br.InputError, match="is empty"):
+            br.join(given)
     with pytest.raises(br.InputError, match="number 2 of evidence is a AttributeRisk; give what"):
         br.join([pair[0], pair[1].risk("uniform")])
 

@@ -516,6 +516,18 @@ def test_what_is_no_transition(waves, given, words):
         br.join(waves, transition=given)
 
 
+def test_waves_out_of_order(waves):
+    """Times are those that are given; in their order nothing changes."""
+    first, second = waves[:2]
+    for year in (2024, "2026"):
+        with pytest.raises(br.InputError, match=f"waves out of order: 2025, {year}; give the earl"):
+            br.join({2025: second, year: first}, transition="panel")
+    one, other = (
+        br.join(of, transition="panel") for of in ({2024: first, 2025: second}, [first, second])
+    )
+    pd.testing.assert_frame_equal(one.records, other.records)
+
+
 def test_which_wave(waves):
     for wave, words in (
         (0, "too small"),

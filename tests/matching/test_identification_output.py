@@ -3,6 +3,7 @@
 import io
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -165,3 +166,14 @@ def test_the_rules_are_written_down() -> None:
     assert found["measures"]["pooled"]["baseline"] == risk.baseline_expected_match_risk
     usual = as_json(risk_of().to_dict())
     assert (usual["missing"], usual["reason"]) == ({}, False)
+
+
+def test_numbers_are_not_cut_off_on_eighty_columns() -> None:
+    """They ended in the middle of a digit beside a long label."""
+    table = risk_of(3).screen()
+    assert table is not None
+    rows = [(f"{row[0]} of a column with a long name, 22 records", *row[1:]) for row in table.rows]
+    long: Any = SimpleNamespace(heads=table.heads, rows=rows)
+    shown = printed(on_screen(long, 80))
+    for line, row in zip(shown, [long.heads, *rows], strict=True):
+        assert len(line) <= 80 and line.split("  ")[-1].strip() == row[-1]

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk.app.run import run_study
+from bayes_risk.app.run import run_study, run_sweep
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.models import CART, DPMPM, Chain, Marginals, Mixture, Regression
 
@@ -385,3 +385,50 @@ def test_the_budget_of_refits_is_that_of_the_audit(monkeypatch):
     monkeypatch.setattr(module, "choose_method", chosen)
     br.attribute_risk(fit, release, refit_budget=3, target_mcse=0.02, max_doublings=2)
     assert seen and {tuple(one) for one in seen} == {(0.02 / 2**0.5, 2, 3)}
+
+
+# --- sweeps ---------------------------------------------------------------------------------------
+
+
+def test_a_sweep_of_a_chain_is_audits_of_it():
+    """Fewer data sets, other knowledge, and other parts, which are fitted anew."""
+    parts = [cart("job"), Marginals(columns=["area"])]
+    larger = [CART(["job"], min_leaf=12), Marginals(columns=["area"])]
+    fits = [Chain(of).fit(JOBS, random_seed=1) for of in (parts, larger)]
+    release = fits[0].synthesize(2, random_seed=2)
+    found = br.sensitivity(
+        fits[0],
+        release,
+        over={
+            "m": [1, 2],
+            "knows_columns": {"no": (), "job": ("job",)},
+            "hyper": {"parts": {"own": parts, "larger": larger}},
+        },
+        refit=lambda model: model.fit(JOBS, random_seed=1),
+        random_seed=4,
+    ).dataset["mean_probability"]
+    base = {"m": 2, "knows_columns": "no", "hyper parts": "own"}
+    assert dict(found.sizes) == {name: 2 for name in base} and int(found.notnull().sum()) == 4
+    for setting, fit, files, who in (
+        ({}, fits[0], release, None),
+        ({"m": 1}, fits[0], release.first(1), None),
+        ({"knows_columns": "job"}, fits[0], release, br.Intruder(knows_columns=["job"])),
+        ({"hyper parts": "larger"}, fits[1], release, None),
+    ):
+        how = {"intruder": who, "prior": "uniform", "random_seed": 4}
+        risk = br.attribute_risk(fit, files, **how)
+        own = risk.summary().loc["mean_probability", "value"]
+        assert float(found.sel(base | setting)) == pytest.approx(own, rel=1e-12)
+    assert len(np.unique(found.to_numpy()[found.notnull()].round(9))) == 4
+
+
+def test_a_study_sweeps_over_a_chain():
+    parts = [{"kind": "CART", "order": ["limited"]}, {"kind": "Marginals", "columns": ["health"]}]
+    sweep = {"m": [1, 2], "priors": ["uniform", "predictive"], "knows_columns": [[], ["health"]]}
+    model = {"kind": "Chain", "parts": parts}
+    study = STUDY | {"model": model, "release": {"m": 2}, "sweep": sweep}
+    found = run_sweep(parse_study(study), progress=False).sensitivity
+    assert dict(found.dataset.sizes) == {"m": 2, "prior": 2, "knows_columns": 2}
+    with pytest.raises(br.InputError, match="knows no record: part 1 of the chain"):
+        parse = parse_study(study | {"sweep": {"knows_records": ["all-but-target", "none"]}})
+        run_sweep(parse, progress=False)

@@ -155,31 +155,34 @@ def test_a_chain_of_one_part_is_the_part(known):
         np.testing.assert_array_equal(*(getattr(of, name) for of in both))
 
 
-def refused(parts, df, message, ask=br.attribute_risk, m=1, who=None, **how):
+def refused(parts, df, message, m=1, more=(), **how):
+    """Of who knows nobody; ``more``: other questions of the same fit."""
     fit = Chain(parts).fit(df, **SHORT)
     release = fit.synthesize(m, random_seed=1, **how)
-    with pytest.raises(br.InputError, match=message):
-        ask(fit, release, intruder=who)
+    nobody = br.Intruder(knows_records="none")
+    for ask, words, who in [(br.attribute_risk, message, nobody), *more]:
+        with pytest.raises(br.InputError, match=words):
+            ask(fit, release, intruder=who)
 
 
-NOBODY = br.Intruder(knows_records="none")
-
-
+@pytest.mark.check
 def test_what_does_not_add_is_refused_with_its_reason():
     tree = [DPMPM(1, columns=["a"]), CART(["b"], min_leaf=2)]
-    refused(tree, SMALL, r"part 2 of the chain \(CART\) shows how many records lie", who=NOBODY)
-    lacking = r"part 2 of the chain \(CART\) offers no predictives .*; {} needs them"
-    refused(tree, SMALL, lacking.format("membership"), ask=br.membership)
-    refused(tree, SMALL, lacking.format("in_file"), who=br.Intruder(in_file=0.1))
+    lacking = r"part 2 of the chain \(CART\) has no predictives, which {} needs; use"
+    more = [
+        (br.membership, lacking.format("membership"), None),
+        (br.attribute_risk, lacking.format("in_file"), br.Intruder(in_file=0.1)),
+    ]
+    refused(tree, SMALL, r"part 2 of the chain \(CART\) shows how many records lie", more=more)
     shared = r"part 2 of the chain \(Regression\) is given 'a', and m = 2 data sets share"
-    refused(PAY, PAID, shared, m=2, who=NOBODY)
+    refused(PAY, PAID, shared, m=2)
     kept = "column 'a' of a part stays as it is, and reveals something of the other columns"
-    refused(PAY, PAID, kept, columns=["pay"], who=NOBODY)
+    refused(PAY, PAID, kept, columns=["pay"])
     counts = [Marginals(columns=["a"]), Marginals(columns=["b"])]
-    refused(counts, SMALL, r"part 1 of the chain \(Marginals\): m = 2 data sets", m=2, who=NOBODY)
+    refused(counts, SMALL, r"part 1 of the chain \(Marginals\): m = 2 data sets", m=2)
     logit = [DPMPM(1, columns=["a"]), Regression({"b": "1 + C(k)"})]
     kept = SMALL.assign(k=list("ppqqp"))
-    refused(logit, kept, r"part 2 of the chain \(Regression\) cannot impute", m=2, who=NOBODY)
+    refused(logit, kept, r"part 2 of the chain \(Regression\) cannot impute", m=2)
 
 
 # --- a target who may not be in the file ----------------------------------------------------------

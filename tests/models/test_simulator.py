@@ -443,6 +443,9 @@ def test_what_it_does_not_take_is_told():
     few = br.models.Simulator(generator(lambda s, rng: s), columns=["s"], runs=8).fit(two)
     with pytest.raises(br.InputError, match="runs=8 with share = 0.1 give 24 examples"):
         br.attribute_risk(few, few.synthesize(1), random_seed=1)
+    every = br.models.Simulator(lambda df, m, seed: df, runs=8).fit(two)
+    with pytest.raises(br.InputError, match="runs=8 with share = 0.1 give 24 examples"):
+        br.membership(every, every.synthesize(1), random_seed=1)
 
 
 SCRIPT = """

@@ -382,7 +382,7 @@ def test_lines_for_the_screen_are_short(audited):
     _, _, _, matched = audited
     unique = matched.exposure.summary()["most"]["replicated_uniques"]
     assert matched.exposure.line() == (
-        f"The files show at most: {int(matched.exposure.files['identical'].max())} identical "
+        f"At most, one file shows: {int(matched.exposure.files['identical'].max())} identical "
         f"records, {int(unique)} of 40 uniques, 40 unique values of the original"
     )
     original = br.exposure(ORIGINAL, ORIGINAL)

@@ -358,7 +358,7 @@ def test_what_is_shown(found):
     text = repr(found)
     assert text.startswith("Comparison: 7 candidates, 1 to 3 replicates")
     assert (
-        "On the front of probability of the true values, mean over records against pMSE, tree"
+        "better in both measures (probability of the true values, mean over records; pMSE, tree)"
         in text
     )
     assert "Without the release this risk is 0.083 to 0.333" in text

@@ -51,7 +51,10 @@ TAKEN = {
     "class": ("synthesised", "5 different numbers: codes of categories"),
     "owner": ("synthesised", "2 levels"),
     "job": ("left out", "100 levels, most with few records"),
-    "interview date": ("left out", "dates, as numbers of days; unchanged it identifies records"),
+    "interview date": (
+        "left out",
+        "dates, as numbers of days; if it is released unchanged, it identifies",
+    ),
     "income": ("synthesised", "different whole numbers; missing for"),
     "wave": ("left out", "all records have one value"),
 }
@@ -515,7 +518,7 @@ def test_wide_tables_get_a_short_first_study():
     wide = pd.DataFrame({f"q{j}": rng.integers(0, 3, 50) for j in range(40)})
     found = br.study_of(wide)
     assert found.columns["role"].value_counts()["left out"] == 30
-    assert "for later, so that the first run is short" in repr(found)
+    assert "fewer columns make the first run short" in repr(found)
 
 
 @pytest.mark.check
@@ -586,3 +589,27 @@ def test_more_values_than_can_be_listed_are_guessed_one_column_at_a_time(n, gues
     assert 'kind = "CART"' in text
     assert ('guesses = "neighbourhood"' in text) == (guesses == "neighbourhood")
     assert ('income = "levels"' in text) == (guesses == "levels")
+
+
+@pytest.mark.parametrize(
+    ("columns", "kinds"),
+    [
+        (["sex", "income", "wage"], ["CART", "CART"]),
+        (["income", "wage"], ["Mixture", "CART"]),
+        (["health", "disease"], ["Marginals", "CART"]),
+    ],
+)
+def test_a_chain_has_a_model_for_each_synthesised_column(columns, kinds, tmp_path):
+    """The file is of a chain, and a release is made by it."""
+    rng = np.random.default_rng(0)
+    df = pd.DataFrame({c: rng.choice(list("abc"), 200) for c in columns})
+    amounts = [c for c in columns if c in ("income", "wage")]
+    df[amounts] = rng.lognormal(3, 1, (200, len(amounts))).round(2)
+    df.to_csv(tmp_path / "data.csv", index=False)
+    text = br.study_of(df, chain=True).text
+    settings = tomllib.loads(text)
+    assert settings["model"]["kind"] == "Chain"
+    assert [part["kind"] for part in settings["model"]["parts"]] == kinds
+    assert utility_of(text, tmp_path) is not None
+    with pytest.raises(br.InputError, match="leave out the command, or the chain"):
+        br.study_of(df, chain=True, command=["make"])

@@ -93,7 +93,7 @@ def test_what_was_taken_for_granted_is_said_with_its_section(survey, tmp_path):
         '[data]\npath = "semicolons.csv"\ncolumns = ["sex", "class"]\n' + TREES + "[attribute]\n"
     )
     told = said("audit", "my.toml", "--dry-run")
-    assert "is read with separator ';'" in told and "state it to be sure" in told
+    assert "is read with separator ';'" in told and "state separator, decimal and encoding" in told
 
 
 @pytest.mark.slow

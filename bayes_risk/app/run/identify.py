@@ -41,6 +41,12 @@ def identify_files(
         options = matching_options(study, df, tables)
         found = identified_rows(df, tables, options)
     _warn_of_shares(df, options["radius"] or {})
+    if tables and all({*df} < {*table} for table in tables):
+        warnings.warn(
+            "every synthetic file has the original's columns and others: if the files are "
+            "exchanged, name the original first",
+            stacklevel=1,
+        )
     risk, rows = found["identification"], found["correspondence"]
     result = StudyResult(
         study=with_keys(study, release={"columns": synthesized or None}),

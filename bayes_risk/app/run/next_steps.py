@@ -33,7 +33,7 @@ from bayes_risk.data.coarsening import (
 from bayes_risk.data.variables import is_numeric
 from bayes_risk.release.release import Release
 from bayes_risk.reporting.verdicts.groups import MATCHED_GROUPS
-from bayes_risk.reporting.verdicts.reason import ABOVE, GAINED, OPEN, WITHIN, NextStep
+from bayes_risk.reporting.verdicts.reason import ABOVE, GAINED, OPEN, USE, WITHIN, NextStep
 from bayes_risk.reporting.verdicts.reasons import CERTAIN, COLUMNS, LIMITS, MATCHES
 from bayes_risk.reporting.verdicts.verdict import Verdict
 from bayes_risk.risk.result import AttributeRisk
@@ -56,16 +56,24 @@ def next_steps(study: Study, df: pd.DataFrame, verdict: Verdict) -> tuple[NextSt
     if not above:
         open_ = [r for r in verdict.reasons if r.outcome == OPEN and r.cure]
         return tuple(
-            NextStep("", where_it_stands(r.cure), f"{r.measure}{_cost(study, r.cure)}")
+            NextStep("", where_it_stands(r.cure), f"It settles: {r.measure}{_cost(study, r.cure)}")
             for r in open_
-        )
+        ) + _useful(verdict)
     steps = [
         *_columns(verdict),
         *_coarser(study, df, above, _too_many(verdict)),
         *_model(study, df, above),
         *_related(study, df, above),
     ]
-    return tuple(dict.fromkeys(steps))
+    return tuple(dict.fromkeys(steps)) + _useful(verdict)
+
+
+def _useful(verdict: Verdict) -> tuple[NextStep, ...]:
+    """What may make the file useful enough."""
+    change = "Compare other models and settings: add [compare], then run bayes-risk compare"
+    return tuple(
+        NextStep("", change, r.sentence.rstrip(".")) for r in verdict.reasons if r.outcome == USE[0]
+    )[:1]
 
 
 def where_it_stands(cure: str) -> str:
@@ -132,7 +140,10 @@ def _coarser(
             how |= {name: found}
             effects.append(f"with {name} coarsened, {percent(left)} are")
         else:
-            without[name] = f"Without {name}, {percent(left)} of the records are unique in the keys"
+            without[name] = (
+                f"Without {name} too, {percent(left)} of the records are unique in the keys; as "
+                f"synthesised values match as well, it should be at most {percent(limit)}"
+            )
     if how:
         held = _as_they_are(study)
         how = held | {name: held.get(name, {}) | found for name, found in how.items()}
@@ -236,7 +247,7 @@ def _codes(study: Study, name: str) -> list[float]:
 def at_risk(
     risk: AttributeRisk | None, df: pd.DataFrame, release: Release | None, verdict: Verdict
 ) -> tuple[str, ...]:
-    """The records whose true values became most probable, and why, in words; values stay out.
+    """The records whose true values gained most probability, and why, in words; no values.
 
     Under the prior that decided, of records whose numbers are reliable; none where the verdict is
     within, or no attribute was audited.
@@ -246,12 +257,13 @@ def at_risk(
     found = risk.priors.get(verdict.prior, risk)
     table = found.records
     judged = table[table["reliable"].to_numpy() & ~table["disclosed"].to_numpy()]
-    worst, certain = judged.nlargest(MOST, "probability"), risk.certain()
+    gained = judged["probability"] - judged["prior"]
+    worst, certain = judged.loc[gained[gained > 0].nlargest(MOST).index], risk.certain()
     return tuple(
-        f"Record {label}: probability of the true values {number(row.probability)}"
-        f"{f' +- {two_errors(row.mcse, row.probability)}' if row.mcse else ''}, without the "
-        f"release {number(row.prior)}"
-        f"{_why(certain.loc[label], df, release, label)}"
+        f"Record {label}: the probability of the true values rises from {number(row.prior)} to "
+        f"{number(row.probability)}"
+        f"{f' +- {two_errors(row.mcse, row.probability)}' if row.mcse else ''} "
+        f"({verdict.prior or 'flat'} prior){_why(certain.loc[label], df, release, label)}"
         for label, row in zip(worst.index, worst.itertuples(), strict=True)
     )
 

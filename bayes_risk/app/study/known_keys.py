@@ -13,9 +13,10 @@ from bayes_risk._core.errors import InputError
 from .keys import MOST_PROBLEMS, lines_of, placed, read_toml, unknown
 
 
-def check_keys(path: Path) -> None:
+def check_keys(path: Path, what: str = "audit") -> None:
     """Refuse a study file with unknown keys in its sections; the rest is checked by `Study`."""
-    faults = [one for one in _keys(read_toml(path)) if one[2] not in KEYS[one[1]]]
+    content = read_toml(path)
+    faults = [one for one in _keys(content) if one[2] not in KEYS[one[1]]]
     if faults:
         lines, more = lines_of(path), len(faults) - MOST_PROBLEMS
         found = [
@@ -24,6 +25,8 @@ def check_keys(path: Path) -> None:
         ]
         rest = f"; and {more:,} more" if more > 0 else ""
         raise InputError(f"{path}: {'; '.join(found)}{rest}")
+    if what != "audit" and what not in content:
+        raise InputError(f"the study has no [{what}]; add it: docs/study-file.md has examples")
 
 
 def _keys(content: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:

@@ -254,7 +254,9 @@ class Request:
         """Check all that was asked; take a draw of Theta for each table, or one for all."""
         m = whole_number("m", m)
         way = _way(fit, parameters)
-        names = known_columns("columns", modelled if columns is None else columns, modelled)
+        names = known_columns(
+            "columns", modelled if columns is None else columns, modelled, "the model"
+        )
         if not names:
             raise InputError("columns names no column; name those to synthesise, or leave it out")
         mask = fit.microdata.mask(records)

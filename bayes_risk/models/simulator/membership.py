@@ -12,15 +12,14 @@ from functools import partial
 import numpy as np
 
 from bayes_risk._core.arrays import Array, Flags, Ints, Rng
-from bayes_risk._core.errors import InputError
 from bayes_risk._core.progress import Progress
 from bayes_risk.evidence.contract import LeftOut
 from bayes_risk.release.release import EncodedRelease
 
 from .features import Features
 from .generator import Generator, seed_from
-from .ratio import Examples, fitted_ratio
-from .runs import FEWEST, MOST, RunFiles, in_turn, run_of
+from .ratio import Examples, batches, fitted_ratio
+from .runs import MOST, RunFiles, in_turn, per_run_of, run_of
 
 HALF = np.log(0.5)
 
@@ -37,14 +36,7 @@ def left_out_factors(
 ) -> LeftOut:
     """Log Bayes factors of all records in the release, and of those in and out of each run."""
     data, n = release.microdata, len(release.microdata.codes)
-    each = max(1, round(share * n))
-    if each * runs < FEWEST or each >= n - 1:
-        raise InputError(
-            "share",
-            share,
-            f"of {n:,} records in {runs} runs gives {each * runs:,} that are left out, and at "
-            f"least {FEWEST} are needed; give more runs, or a larger share below 1",
-        )
+    each = per_run_of(n, share, runs)
     seeds = [int(child.integers(2**62)) for child in rng.spawn(3)]
     how = Features.of(data, np.arange(len(data.columns)), linked=False)
 
@@ -76,10 +68,10 @@ def left_out_factors(
     examples = Examples.joined(parts)
     fit = fitted_ratio(examples, np.zeros(features.shape[2], dtype=int))
     every = how.made(data.codes, release.codes, np.arange(n), data.codes[None]).features[:, 0]
-    log_bf, moved = fit.log_evidence(_against(every - centre))
+    shown = _against(every - centre)[:, 1]  # where a record was not there all is 0
     return LeftOut(
-        log_bayes_factor=log_bf[:, 1] - log_bf[:, 0],
-        deviations=moved[:, :, 1] - moved[:, :, 0],
+        log_bayes_factor=shown @ fit.weights,
+        deviations=batches(shown @ fit.directions.T),
         held_out=fit.log_p[:, 1] - fit.log_p[:, 0],
         inside=examples.drawn == 1,
         run=examples.run,

@@ -67,10 +67,6 @@ class RatioFit:
     log_p: Array
     gain: Array
 
-    def log_evidence(self, features: Array) -> tuple[Array, Array]:
-        """Log evidence (U, G) up to a constant, and deviations (2 C, U, G) of 2 C batches."""
-        return features @ self.weights, batches(features @ self.directions.T)
-
 
 def batches(moved: Array) -> Array:
     """Deviations (2 C, ...) of batches whose mean has the variance sum of ``moved`` (..., C)^2.

@@ -44,6 +44,20 @@ class Redrawn(NamedTuple):
     chosen: Ints
 
 
+def per_run_of(n: int, share: float, runs: int) -> int:
+    """How many of n records a share is; in all runs they must be enough to learn from."""
+    each = max(1, round(share * n))
+    if each * runs < FEWEST or each >= n - 1:
+        raise InputError(
+            "runs",
+            runs,
+            f"with share = {share:g} give {each * runs:,} examples ({each:,} of {n:,} records in "
+            f"each run), and at least {FEWEST} of some records are needed; give more runs, or a "
+            "larger share below 1",
+        )
+    return each
+
+
 def run_of(
     generator: Generator, release: Release, microdata: Microdata, y: Codes, seed: int
 ) -> RunFiles:
@@ -94,17 +108,8 @@ class RedrawPlan:
             of[others] = cKDTree(values[targets.record]).query(values[others])[1]
         pool = np.flatnonzero(release.replaced & (of >= 0))
         pool = pool[counted.sum(axis=0)[of[pool]] > 1]
-        per_run = max(1, round(share * len(pool)))
-        if per_run * runs < FEWEST or per_run >= len(pool):
-            raise InputError(
-                "runs",
-                runs,
-                f"with share = {share:g} give {per_run * runs:,} examples ({per_run:,} of "
-                f"{len(pool):,} records in each run), and at least {FEWEST} of some records are "
-                "needed; give more runs, or a larger share below 1",
-            )
         how: Any = {"columns": targets.columns, "codes": codes, "counted": counted, "n": len(of)}
-        return cls(pool=pool, of=of[pool], per_run=per_run, **how)
+        return cls(pool=pool, of=of[pool], per_run=per_run_of(len(pool), share, runs), **how)
 
     def guesses_of(self, places: Ints) -> tuple[Codes, Flags]:
         """Guesses (G, k, q) of some of the pool, and which of them count (G, k)."""

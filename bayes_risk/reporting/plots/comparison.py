@@ -94,7 +94,7 @@ VERDICTS = {"above": VERMILION, "inconclusive": ORANGE, "not": GREY, "within": G
 def plot_verdicts(
     found: Comparison, *, utility: str | None = None, ax: Axes | None = None, **kwargs: Any
 ) -> Axes:
-    """Candidates by utility (x) and the largest number over what is allowed (y), with verdicts.
+    """Candidates by utility (x) and the largest risk over its threshold (y), with verdicts.
 
     Below the line no threshold is passed, but for values that are disclosed with certainty, of
     which none is allowed: how many stands beside the name.
@@ -122,7 +122,7 @@ def plot_verdicts(
     axes.margins(x=0.2, y=0.15)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("      ".join(_label(name, (LEFT, RIGHT))))
-    return legend(axes, ylabel="largest number\nover what is allowed")
+    return legend(axes, ylabel="largest risk\nover its threshold")
 
 
 def _candidate(

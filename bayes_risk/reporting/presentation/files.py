@@ -1,15 +1,17 @@
 """How exposure, links, rows and the check of the assumed model read."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from bayes_risk._core.formats import begun, counted, number, percent
+from bayes_risk._core.formats import NONE, begun, counted, number, percent
 from bayes_risk.data.base_result import Table, count_column, value
 from bayes_risk.data.measures import EXPOSURE, EXPOSURE_OF_VALUES
 from bayes_risk.evidence.mechanism_check import LEVEL, MechanismCheck
 from bayes_risk.release.correspondence import RowCorrespondence
 from bayes_risk.release.exposure import Exposure
+from bayes_risk.release.links_result import LEVEL as SEEN
 from bayes_risk.release.links_result import Links
 
 from .faces import line, sentence, tables
@@ -62,7 +64,7 @@ def _(exposure: Exposure) -> str:
         said.append(f"{most['genuine_unique_values']} unique values")
     if exposure.same_as_original.any():
         said.insert(0, "the original itself")
-    file = "The files show at most" if exposure.m > 1 else "The file shows"
+    file = "At most, one file shows" if exposure.m > 1 else "The file shows"
     return f"{file}: {', '.join(said)} of the original"
 
 
@@ -147,8 +149,9 @@ def _(links: Links) -> dict[str, Table]:
         caption=f"{counted(links.m, 'file')}, {links.n:,} persons, {len(links.tests):,} tests. For "
         "each kind, the test that shows most persons.",
         note="These tests use no model. By chance at most half of all pairs of equal or nearest "
-        "records join an original person and a released record. For rows, the number by chance is "
-        "that of rows in random order.",
+        "records join an original person and a released record, more among few records with equal "
+        "unchanged values. For rows, the number by chance is that of rows in random order. Persons "
+        "are stated where the test shows more than chance.",
         frame=links.summary(),
         head="Test",
         labels=begun,
@@ -157,11 +160,16 @@ def _(links: Links) -> dict[str, Table]:
             ("Of", count_column("of")),
             ("By chance", value("by_chance", _counted)),
             ("p, all tests", value("p", lambda p: "< 0.001" if p < 0.001 else f"{p:.3f}")),
-            ("Persons beyond chance", value("persons", _counted)),
-            ("At least", value("low", _counted)),
+            ("Persons beyond chance", _beyond("persons")),
+            ("At least", _beyond("low")),
         ],
     )
     return {"tests": table}
+
+
+def _beyond(name: str) -> Callable[[Any], str]:
+    """A number of persons, where its test is beyond chance."""
+    return lambda row: _counted(row[name]) if row["p"] <= SEEN else NONE
 
 
 def _counted(count: float) -> str:

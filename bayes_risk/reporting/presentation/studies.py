@@ -51,15 +51,14 @@ def _(comparison: Comparison, risk: str | None = None, utility: str | None = Non
     if not comparison.has_map:
         return f"{comparison.in_words()}."
     of = comparison.axes(risk, utility)
-    table, words = comparison.pareto(*of), " against ".join(MEASURES[name].words for name in of)
+    table, words = comparison.pareto(*of), "; ".join(MEASURES[name].words for name in of)
     front = [str(name) for name in table.index[table["on_front"]]]
     if len(table) == 1:
         text = f"A single candidate, {front[0]}: no other to compare it with ({words})."
     else:
-        every = "" if len(front) < len(table) else " (every candidate)"
-        text = f"On the front of {words}: {'; '.join(front)}{every}."
+        text = f"No candidate is better in both measures ({words}) than: {'; '.join(front)}."
         if doubt := [str(name) for name in table.index[table["in_doubt"]]]:
-            text += f" In doubt, given the errors: {'; '.join(doubt)}."
+            text += f" The errors leave this open for: {'; '.join(doubt)}."
     base = np.array([mean_of(x) for x in comparison.beside[:, :, comparison.measures.index(of[0])]])
     base = base[~np.isnan(base)]
     if not len(base) or np.allclose(base, base[0], rtol=0.01):
@@ -116,7 +115,7 @@ def _verdicts(comparison: Comparison, risk: str | None, utility: str | None) -> 
         return None
     columns: list[tuple[str, Any]] = [
         ("Verdict", lambda row: row["verdict"].split(" your")[0]),
-        ("In so many replicates", lambda row: f"{row['replicates']} of {row['of']}"),
+        ("Replicates with it", lambda row: f"{row['replicates']} of {row['of']}"),
         (f"{begun(JUDGED['certain_values'].words)}, mean", value("certain_values", some)),
         (begun(JUDGED["over_allowed"].words), with_error("over_allowed", "mcse")),
     ]
@@ -128,9 +127,9 @@ def _verdicts(comparison: Comparison, risk: str | None, utility: str | None) -> 
     return Table(
         title="Verdict on each candidate",
         caption=(
-            "The worst verdict over the replicates. A number over what is allowed is above 1 where "
-            "a threshold is passed; of values disclosed with certainty none is allowed. A verdict "
-            "of an audit of the candidate, with more records, can be another."
+            "The worst verdict over the replicates; utility is not judged here. A risk divided by "
+            "its threshold is above 1 if it is too high; no value may be disclosed with certainty. "
+            "An audit of more records can give another verdict."
         ),
         frame=rows,
         head="Candidate",

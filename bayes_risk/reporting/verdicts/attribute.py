@@ -221,7 +221,8 @@ def _judged(
     before, after = (number(float(p[place])) for p in (gain.prior, gain.probability))
     if spread := float(np.nan_to_num(gain.spread[place])):
         after = f"{after} +- {two_errors(spread, float(gain.probability[place]))}"
-    figures = Figures(f"Highest probability of {what}", after, before, limit)
+    words = f"Largest rise of the probability of {what}, {prior or 'flat'} prior"
+    figures = Figures(words, after, before, limit)
     of = _of_allowed(gain, place, limits, width)
     return replace(found, sentence=said, prior=prior, figures=figures, of_allowed=of)
 

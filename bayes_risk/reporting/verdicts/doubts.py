@@ -46,7 +46,7 @@ CURES = {  # of doubts of verdict and report; settings have one name in study fi
     # what was looked at
     "targets": 'targets = {targets} (drawn at random), or "all"',
     "groups": 'targets = "all"',
-    "grid narrow": 'a wider grid of numbers with the same step, also instead of "levels"',
+    "grid narrow": 'guesses of numbers: a wider grid with the same step, in place of "levels" too',
     "grid coarse": "a finer grid of numbers (n)",
     "others": "others, people outside the data",
     "membership error": "more others, people outside the data, and more records",

@@ -266,7 +266,7 @@ def _identification(risk: Matching, case: Case) -> Iterator[Reason]:
     text = f"{text}{chance * bool(more)}; {percent(limit)}{more} are allowed{kept}"
     found = compared_with_limit(MATCHES, (excess, 0.0), limit + ROUNDING, text)
     without = percent(alone / n) if alone is not None else percent(by_chance)
-    beyond = f"{percent(limit)} beyond {percent(by_chance)} by chance" if more else percent(limit)
+    beyond = f"{percent(limit)} + {percent(by_chance)} by chance" if more else percent(limit)
     figures = Figures("Records matched uniquely and correctly", percent(rate), without, beyond)
     found = replace(found, figures=figures, of_allowed=multiple(limit, excess))
     yield replace(found, cure="keys") if min(rate, (alone or 0) / n) > limit else found
@@ -442,7 +442,9 @@ def _columns(found: Exposure, case: Case) -> Iterator[Reason]:
         if case.attribute is None:
             yield doubt(TOGETHER, f"{text}: an intruder who knows them finds the row.", "public")
         else:
-            yield no_objection(TOGETHER, f"{text}; the intruder of the attribute audit knows them.")
+            yield no_objection(
+                TOGETHER, f"{text}; attribute risk assumes that the intruder knows them."
+            )
     for name, count in facts.identifiers.items():
         if count and name not in public:
             text = f"Column {name} identifies persons: {count:,} of its values are in a file"

@@ -31,6 +31,8 @@ from .reasons import LINKED, ORIGINAL, Case, facts_of, reasons_of
 
 __all__ = ["Outcome", "Reason", "Thresholds", "Usefulness", "Verdict", "judge"]
 
+JUDGED: dict[str, str] = {USE[0]: "not useful", USE[1]: "inconclusive"}  # in the table
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict(Shown):
@@ -74,7 +76,9 @@ class Verdict(Shown):
 
     def _lines(self) -> list[tuple[Any, tuple[float, float, float] | None]]:
         rows = [
-            ((*r.figures, r.outcome.split(" ")[0]), r.of_allowed) for r in self.reasons if r.figures
+            ((*r.figures, JUDGED.get(r.outcome, r.outcome.split(" ")[0])), r.of_allowed)
+            for r in self.reasons
+            if r.figures
         ]
         linked = [r for r in rows if r[0][0].startswith(LINKED) and r[0][-1] == "within"]
         worst = max(linked, key=lambda r: float(r[0][1].strip("< %")), default=None)
