@@ -343,7 +343,7 @@ def check_table(mine: Microdata, theirs: Microdata, what: str, than: str) -> Non
     """Both are one confidential table, as far as they have the same columns."""
     if mine is theirs:
         return
-    cure = "; evidence of tables of several years needs same_table=False"
+    cure = "; tables of several years need same_table=False (in a study: same_table = false)"
     rows = mine.index.get_indexer(theirs.index)
     if len(mine.index) != len(theirs.index) or (rows < 0).any():
         raise InputError(
