@@ -190,6 +190,7 @@ def common_grid(
 def _tells(grid: RoundingGrid, values: Numbers, tables: Sequence[Numbers]) -> bool:
     """Whether a table lies on a grid of its own: others have values, not 0, that do not."""
     count, by_chance = int((values != 0).sum()), BY_CHANCE.get(grid.kind, 1 / (grid.n or 1))
+    count -= grid.kind == "multiple"  # any value is a multiple of itself
     for other in tables:
         if other is values or other.dtype == object:
             continue

@@ -96,7 +96,8 @@ def test_the_verdict_is_over_all(place, result, earlier):
     of = [[one.of_allowed for one in verdict.reasons] for verdict in (result.verdict, whole, alone)]
     assert of[0] == of[1] != of[2]
     assert "The releases are this one and the 2 before it." in result.verdict.reasons[0].sentence
-    assert result.verdict.reasons[0].figures[0].endswith("of the true values, all releases")
+    said = result.verdict.reasons[0].figures[0]
+    assert said.endswith("of the true values, all releases, flat prior")
 
 
 def test_screen_report_and_file(result, tmp_path):

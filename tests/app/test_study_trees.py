@@ -359,8 +359,16 @@ def test_what_the_fits_of_matching_said_is_told(tmp_path, table):
 
 
 def test_whole_numbers_may_be_codes_of_categories(tmp_path, table):
+    study = of_trees(tmp_path, attribute={"guesses": {"job": "levels"}}, identification=None)
     with pytest.raises(br.InputError, match=r"if its \d+ whole numbers are codes .* its levels"):
-        run_study(study_of(tmp_path, CART, identification=None))
+        run_study(study)
+
+
+def test_neighbours_of_numbers_are_values_that_the_data_hold(tmp_path, table):
+    near = {"guesses": "neighbourhood", "targets": 9}
+    result = run_study(study_of(tmp_path, CART, attribute=near, identification=None))
+    others = table["job"].nunique() + table["pay"].nunique() - 2
+    assert result.attribute.n_guesses == 1 + others
 
 
 def test_declared_levels_make_a_category_of_a_number(tmp_path, table):

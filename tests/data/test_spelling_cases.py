@@ -332,3 +332,11 @@ def test_multiples_of_any_whole_number_are_compared_as_such(unit):
     found = coded("age", [own, (own / unit).round().astype(int) * unit])
     assert (found.codes[0] == found.codes[1]).all()
     assert found.notes == (f"column 'age' is compared at multiples of {unit}, as release 1 has it",)
+
+
+@pytest.mark.parametrize("held", [[2024], [0, 2024], [7, 14], [4, 8, 16]])
+def test_few_values_are_no_multiples(held):
+    """Any value is a multiple of itself: 2025 beside 2024 alone was compared as 2024."""
+    own = pd.Series(np.resize(held, 40))
+    found = coded("year", [own, own + 1])
+    assert not found.notes and not set(found.codes[0]) & set(found.codes[1])
