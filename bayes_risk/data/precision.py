@@ -142,9 +142,8 @@ def grids_of(values: Numbers) -> list[RoundingGrid]:
     found = [_first_that_holds(tens, values), _first_that_holds(digits, values)]
     if largest < WHOLE and (values == np.rint(values)).all():
         size = int(np.gcd.reduce(values.astype(np.int64)))
-        found += [RoundingGrid("multiple", size)] * (
-            size > 1 and 10 ** (len(str(size)) - 1) != size
-        )
+        if size > 1 and 10 ** (len(str(size)) - 1) != size:
+            found.append(RoundingGrid("multiple", size))
     found += [_first_that_holds(iter([RoundingGrid(kind)]), values) for kind in STORED]
     return [grid for grid in found if grid is not None]
 

@@ -23,9 +23,10 @@ from bayes_risk.data.microdata import Codes, Microdata, Number, Variable
 from bayes_risk.data.precision import SAME
 from bayes_risk.data.variables import check_magnitude
 
-from .guesses import Guesses, GuessSet, Neighbourhood, Rest, check_room, edges, no_grid
+from .guesses import Guesses, GuessSet, Neighbourhood, Rest, check_room, edges
 from .quantiles import Place, Scan
 
+FEW = 30  # whole numbers that may well be codes of categories
 COARSE = 4  # the coarse grid may take one in so many guesses of the budget
 
 
@@ -488,6 +489,20 @@ class JointGrid(Guesses):
 
     def in_words(self) -> str:
         return "; ".join(f"{name}: {grid.in_words()}" for name, grid in self.grids.items())
+
+
+def no_grid(microdata: Microdata, name: str) -> InputError:
+    """What to say of a guessed number without a grid: few whole numbers may well be codes."""
+    found = np.unique(microdata.codes[:, microdata.columns.index(name)])
+    found, codes = found[~np.isnan(found)], ""
+    if 0 < len(found) <= FEW and not (found % 1).any():
+        codes = (
+            f"; if its {len(found)} whole numbers are codes of categories, list these as its levels"
+        )
+    return InputError(
+        f"column {name!r} is a number, and a number needs a grid: give "
+        f'guesses="predictive", or a grid such as percent=10, n=11{codes}'
+    )
 
 
 def as_guesses(guesses: Any, numbers: Sequence[str]) -> Guesses:

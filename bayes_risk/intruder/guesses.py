@@ -17,7 +17,6 @@ from bayes_risk.data.microdata import Codes, Microdata, Number
 
 Ints = npt.NDArray[np.integer]
 MAX_CELLS = 200_000_000
-FEW = 30  # whole numbers that may well be codes of categories
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -258,20 +257,6 @@ def possible(
         return guesses
     impossible = microdata.impossible.holds_guesses(profiles, columns, guesses.codes, record)
     return replace(guesses, counted=guesses.counted & ~impossible)
-
-
-def no_grid(microdata: Microdata, name: str) -> InputError:
-    """What to say of a guessed number without a grid: few whole numbers may well be codes."""
-    found = np.unique(microdata.codes[:, microdata.columns.index(name)])
-    found, codes = found[~np.isnan(found)], ""
-    if 0 < len(found) <= FEW and not (found % 1).any():
-        codes = (
-            f"; if its {len(found)} whole numbers are codes of categories, list these as its levels"
-        )
-    return InputError(
-        f"column {name!r} is a number, and a number needs a grid: give "
-        f'guesses="predictive", or a grid such as percent=10, n=11{codes}'
-    )
 
 
 def how_many(counted: Ints) -> str:

@@ -302,8 +302,8 @@ class ChainFit(Synthesis):
         made_columns(release, self.microdata, self._modelled, lacking)
         if release.classes == "own" or release.groups is not None:
             raise InputError('classes="own" and groups are not offered for a chain; leave them out')
-        can = []
-        for one, part in self._made(release):
+        can, made = [], self._made(release)
+        for one, part in made:
             with _of_part(1 + self.parts.index(one), one.fit.model):
                 can.append(one.fit.capabilities(part, intruder))
         predict = all("log-prior" in one or _sampled(one) is not None for one in can)
@@ -317,19 +317,22 @@ class ChainFit(Synthesis):
             # the strategy is of `membership`, which has no evidence computed
             how: Any = {"strategy": beside, "in_words": self._in_words, "workers": True}
             found = Offer("parts", compute=self.evidence, refusal=why, **how)
-        elif why := why or self._why_ratios_do_not_add(can):
+        elif why := why or self._why_ratios_do_not_add(made, can):
             found = Offer("predictive", refusal=why)
         else:
             found = Offer("predictive", self, strategy=beside)
         any_rows = all(one.any_rows for one in can)
         return Capabilities([found, *offers(self, *further)], any_rows=any_rows)
 
-    def _why_ratios_do_not_add(self, can: Sequence[Capabilities], what: str = "in_file") -> str:
+    def _why_ratios_do_not_add(
+        self, made: Sequence[Any], can: Sequence[Capabilities], what: str = "in_file"
+    ) -> str:
         """Why predictives of whole records are not those of the parts, added; or nothing."""
-        for k, (one, of) in enumerate(zip(self.parts, can, strict=False), start=1):
+        for (one, _), of in zip(made, can, strict=True):
             if "predictive" not in of:
                 needs = f"has no predictives, which {what} needs"
-                return f"{one.name(k)} {needs}; use DPMPM, Mixture or Regression"
+                name = one.name(1 + self.parts.index(one))
+                return f"{name} {needs}; use DPMPM, Mixture or Regression"
         return ""
 
     def _why_all_must_be_known(
@@ -402,7 +405,8 @@ class ChainFit(Synthesis):
         guesses, whole = GuessSet.of(cases.profiles[None]), np.arange(cases.profiles.shape[1])
         cases = replace(cases, columns=whole, guesses=guesses)
         seen = [problem for problem, _, _ in self._seen(fits.release, cases)]
-        if why := self._why_ratios_do_not_add([of.capabilities for of in seen], "membership"):
+        can = [of.capabilities for of in seen]
+        if why := self._why_ratios_do_not_add(self._made(fits.release), can, "membership"):
             raise InputError(why)
         each = zip(seen, children_of(fits.rng, len(seen)), strict=True)
         begun = [

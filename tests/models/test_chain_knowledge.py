@@ -9,6 +9,7 @@ from scipy.special import gammaln, logsumexp
 
 import bayes_risk as br
 from bayes_risk.models import CART, DPMPM, Chain, Marginals, Regression
+from tests.helpers.fits import encoded
 from tests.oracles.regression_oracle import Normal, columns_of, with_values
 from tests.oracles.weaker_oracle import grid
 
@@ -183,6 +184,13 @@ def test_what_does_not_add_is_refused_with_its_reason():
     logit = [DPMPM(1, columns=["a"]), Regression({"b": "1 + C(k)"})]
     kept = SMALL.assign(k=list("ppqqp"))
     refused(logit, kept, r"part 2 of the chain \(Regression\) cannot impute", m=2)
+
+
+def test_a_part_that_made_nothing_is_counted_in_the_number_of_another():
+    fit = Chain([Marginals(columns=["a"]), CART(["b"], min_leaf=2)]).fit(SMALL, **SHORT)
+    release = encoded(fit, fit.synthesize(1, columns=["b"], random_seed=1))
+    can = fit.capabilities(release, br.Intruder(in_file=0.1))
+    assert can["predictive"].refusal.startswith("part 2 of the chain (CART) has no predictives")
 
 
 # --- a target who may not be in the file ----------------------------------------------------------
