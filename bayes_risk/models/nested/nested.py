@@ -48,7 +48,7 @@ from .sampler import Model, NestedDraws, NestedPrior, first_draw, hole_of, neste
 
 DIAGNOSED = 100
 SHORTEST = 50
-FEWER = 8  # draws of a refit, which are not weighted
+FEWER = 4  # draws of a refit: each sweep one, not weighted
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +286,7 @@ class NestedFit(Synthesis):
         model, own = self.posterior.model, self.posterior.own
         ((i, j),) = whereabouts(own, np.array([record]))
         n_draws = max(len(start.draws) // start.draws.n_chains // FEWER, 2)
-        how = {"rng": rng, "hole": hole_of(model, own, i, j), "n_draws": n_draws}
+        how = {"rng": rng, "hole": hole_of(model, own, i, j), "n_draws": n_draws, "thin": 1}
         return start.refitted(start.persons, SHORTEST // 2, **how)  # type: ignore[no-any-return]
 
     @property
