@@ -1,11 +1,12 @@
 """Nested mixtures: labels against a twin, posteriors and evidence against sums over all labels."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import logsumexp
+from scipy.special import gammaln, logsumexp
 from scipy.stats import chisquare
 
 import bayes_risk as br
@@ -22,6 +23,7 @@ from tests.oracles.nested_households import (
     PriorDraws,
     drawn_theta,
     log_marginal,
+    mass,
     possible,
     probability,
     table,
@@ -153,6 +155,43 @@ def test_predictives_are_sums_over_draws_of_whole_households():
             ratio = np.array([probability(one, t, len(one[2])) for t in theta]) / own
             sums = [(weights[b, u] * ratio[b]).sum() for b in np.split(np.arange(12), 4)]
             np.testing.assert_allclose(np.exp(log_sums[:, a, u]), sums, rtol=1e-9)
+
+
+@pytest.mark.parametrize("with_them", [True, False])
+def test_log_density_of_the_pymc_model_is_that_of_each_household(with_them):
+    from bayes_risk.models.nested.pymc_nested import pymc_of_nested
+
+    declared = replace(with_rules() if with_them else nested(), concentration_prior=(1.0, 1.0))
+    fit = declared.fit(table(Y), sample=False)
+    model, persons = fit.posterior.model, fit.posterior.persons
+    logp = pymc_of_nested(model, persons, transformed=False).compile_logp(mode="FAST_COMPILE")
+    rng = np.random.default_rng(3)
+    theta = drawn_theta(rng, 3)
+    alpha, beta = rng.gamma(2.0, size=2)
+    v, w = theta.pi[:, :1], theta.omega[:, :1]
+    lam, phi = np.split(theta.lam.T, [2], axis=1), np.split(np.moveaxis(theta.phi, 0, 2), [3], 2)
+    point = {"concentration": alpha, "member_concentration": beta, "stick": v, "member_stick": w}
+    point |= {f"levels_{k}": x for k, x in enumerate(lam)}
+    point |= {f"member_levels_{k}": x for k, x in enumerate(phi)}
+    by_hand = -alpha - beta
+    by_hand += np.log(alpha * (1 - v) ** (alpha - 1)).sum()
+    by_hand += np.log(beta * (1 - w) ** (beta - 1)).sum()
+    by_hand += 2 * (gammaln(2) + gammaln(4)) + 4 * (gammaln(3) + gammaln(4))  # flat Dirichlets
+    for s, one in enumerate(Y):
+        by_hand += np.log(probability(one, theta, s))
+        by_hand -= np.log(mass(1 + len(one[2]), theta, s, True)) if with_them else 0.0
+    assert logp(point) == pytest.approx(by_hand, rel=1e-12)
+
+
+@pytest.mark.slow
+def test_nuts_agrees_with_sweeps():
+    fits = [
+        with_rules().fit(table(Y), **LONG),
+        with_rules().fit(table(Y), draws=800, tune=500, chains=4, random_seed=1, sampler="nuts"),
+    ]
+    more = [("own", 50, ()), ("own", 30, (("child", 10),)), ("own", 70, (("spouse", 70),))]
+    (one, first), (two, second) = (np.array(predictive(f, [*Y, *more])).T for f in fits)
+    assert (np.abs(one - two) < 4 * np.hypot(first, second)).all()
 
 
 @pytest.mark.check
