@@ -286,8 +286,7 @@ class NestedFit(Synthesis):
                 "judge the release with models.Simulator or identification_risk"
             )
             return Capabilities([Offer("predictive", refusal=why)])
-        relate = str(self.model.household.relate)
-        whole = NestedHouseholds(self.posterior.model, self._number, relate)
+        whole = NestedHouseholds(self.posterior.model, self._number, self.model.household)
         ways = [Offer(name, self) for name in ("predictive", "refit")]
         return Capabilities([*ways, Offer("household", whole)])
 

@@ -17,9 +17,11 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from bayes_risk._core.arrays import Array, Flags, Ints, Rng
-from bayes_risk.data.microdata import Codes
+from bayes_risk.data.households import Households
+from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.evidence.contract import Predictive, Targets
 from bayes_risk.evidence.household import MemberTerms
 
@@ -278,7 +280,17 @@ class NestedHouseholds:
 
     model: Model
     number: Ints  # (n,): household of each record
-    relate: str
+    declared: Households
+
+    @property
+    def id(self) -> str:
+        """The column of households."""
+        return self.declared.id
+
+    @property
+    def relate(self) -> str:
+        """The column of the relation to the head."""
+        return str(self.declared.relate)
 
     def terms(self, posterior: "NestedPosterior", members: Targets) -> list[MemberTerms]:
         """By draw and class of households."""
@@ -311,6 +323,16 @@ class NestedHouseholds:
             rows, number = codes[right].reshape(-1, p), np.repeat(np.arange(len(right)), J)
             wrong[right] = ~self.model.rules.allow(households_in(rows, layout, number))
         return np.asarray(wrong)
+
+    def later(self, codes: Codes) -> Ints:
+        return np.asarray(codes[:, self.model.layout.relate] != self.model.layout.head, np.int64)
+
+    def outside(self, others: pd.DataFrame, data: Microdata) -> tuple[Codes, Ints]:
+        number, name = self.declared.of(others).number, self.declared.id
+        variable: Any = data.variables[data.columns.index(name)]
+        codes = data.encode(others.assign(**{name: variable.levels[0]}), "others")
+        self.model.rules.refuse(households_in(codes, self.model.layout, number), "others")
+        return codes, number
 
 
 @lru_cache(maxsize=16)

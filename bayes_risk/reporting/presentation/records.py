@@ -80,7 +80,7 @@ def _(found: Membership) -> str:
         auc = 100 * found.measures[0]
         error = np.hypot(found.standard_error[0], found.mcse_of_measures[0])
         text = (
-            "Of a member and a person outside the data, the release points to the member "
+            "Of a member and a non-member, the release points to the member "
             f"{number(auc, 1)} times in 100 (+- {two_errors(100 * error, digits=1)}; 50 without "
             "the release). At a false positive rate of 5 %, the intruder finds "
             f"{number(100 * found.measures[2], 1)} of 100 members (5 without the release). "
