@@ -312,7 +312,12 @@ def test_membership_of_households_and_what_it_refuses():
     others = table([("own", 30, ()), ("rent", 50, (("child", 10),)), *Y[2:]])
     found = br.membership(fit, release, intruder=who, records=[0, 2, 4], others=others, **how)
     assert found.records.index.tolist() == [0, 1, 3, 0, 1, 3]  # first persons; none twice
-    assert found.summary().loc["members", "value"] == 3
+    assert found.summary().loc["members", "value"] == 3 and "others" not in found.assumptions
+    some = br.membership(fit, release, intruder=who, records=[0, 2, 4], others=others[:3], **how)
+    assert some.assumptions["others"] == "none of 3 persons"
+    rates = some.records["false_positive_rate"]
+    assert rates.iloc[2] == 0.5  # three persons: compared with nobody, not in the curve
+    assert some.summary().loc["auc", "value"] == pytest.approx(1 - rates.iloc[:2].mean())
     plain = br.models.DPMPM(3).fit(df.drop(columns="hid"), draws=20, tune=20, random_seed=1)
     of = br.Intruder(household="unknown", households=df["hid"])
     alone = br.membership(
@@ -321,7 +326,7 @@ def test_membership_of_households_and_what_it_refuses():
     assert alone.records.index.tolist() == [0, 1]
     for right, more in (
         ('give household="unknown"', {}),
-        ("have no household of 3 persons, as that of record 3", {"others": others[:3]}),
+        ("no household of as many", {"others": table([("own", 50, (("child", 10),) * 3)])}),
         ("exclude 1 households of others", {"others": table([("rent", 70, ())] + Y)}),
         ('"composition" is not offered', {"intruder": br.Intruder(household="composition")}),
     ):

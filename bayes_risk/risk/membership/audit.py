@@ -372,7 +372,8 @@ def _found(
     answers = [group.computation.answers() for group in groups]
     members = CaseTerms(*map(_joined, zip(*(terms for terms, _, _ in answers), strict=True)))
     case = _joined([g.case + s for g, s in zip(groups, _starts(groups), strict=True)])
-    whole = replace(groups[0].computation, counts=_joined([g.computation.counts for g in groups]))
+    most = max(groups, key=lambda group: len(group.others)).computation
+    whole = replace(most, counts=_joined([g.computation.counts for g in groups]))
     found, over_people, over_draws = whole.curve(members, samples)
     each = list(zip(groups, answers, strict=True))
     theirs = _joined([mean[g.computation.others.person] for g, (_, mean, _) in each])
@@ -390,6 +391,7 @@ def _found(
     labels = problem.fit.microdata.index[_joined([g.rows for g in groups])]
     if others is not None:
         labels = labels.append(others.index[_joined([g.others for g in groups])])
+    alone = sorted({g.size for g in groups if others is not None and not len(g.others)})
     unit = "record" if problem.households is None else "household"
     another = "person" if unit == "record" else "household of as many persons"
     return Membership(
@@ -411,6 +413,7 @@ def _found(
             f"{another} whom the model would draw",
             "synthesis": problem.fit.mechanism(problem.release),
             "alternatives": whole.alternatives_in_words,
+            **({"others": f"none of {', '.join(map(str, alone))} persons"} if alone else {}),
             "releases": drawn_in_words(problem.fit, problem.release),
         },
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]

@@ -315,3 +315,4 @@ class Group(NamedTuple):
     case: Ints  # of each member
     others: Ints  # rows of the people outside the data, likewise
     computation: MembershipComputation
+    size: int = 1  # persons of each

@@ -125,19 +125,16 @@ def computations(
     if others is not None:
         people, number = model.outside(others, data)
         outside = households_by_size(number, model.later(people))
+        if not set(own) & set(outside):
+            raise InputError(
+                "others", "have no household of as many persons as one of the data; give others"
+            )
     posteriors, found = runner.fits(problem.cases), []
     needed = len(release.by_draw) > 1 or release.classes == "own"  # else their mean is 1
     for J, units in own.items():
         members = units[some[units].any(axis=1)]
         if not len(members):
             continue
-        if others is not None and J not in outside:
-            label = data.index[members[0].min()]
-            raise InputError(
-                "others",
-                f"have no household of {J} persons, as that of record {label!r} is; give some, or "
-                "records in other households",
-            )
         children = [rng.spawn(1)[0] for rng in rngs]
         profiles = in_one_row(data.codes, members, columns)
         guesses = GuessSet.of(profiles[None])
@@ -169,11 +166,11 @@ def computations(
             runner=runner,
             posteriors=of_size,
             cases=cases,
-            counts=np.ones(len(cases)),
+            counts=np.full(len(cases), float(others is None or len(theirs))),  # 0: not compared
             others=compared,
             alternatives=other,
             budget=0,
             rng=children[2],
         )
-        found.append(Group(members[:, 0], np.arange(len(members)), theirs[:, 0], computation))
+        found.append(Group(members[:, 0], np.arange(len(members)), theirs[:, 0], computation, J))
     return found
