@@ -126,7 +126,7 @@ def _(found: PrivacyLoss) -> str:
 def _(risk: FullTableRisk) -> str:
     table = risk.records
     worst = table.iloc[int(np.argmax(table["probability"]))]
-    error = in_brackets(worst["mcse"], worst["probability"])
+    error = in_brackets(worst["mcse"], worst["probability"], share=True)
     doubt = counted(int((~table["reliable"]).sum()), "record")
     return (
         f"{risk.assumptions['records']} Among all {int(risk.n_values.max()):,} values of "

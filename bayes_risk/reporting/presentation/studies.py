@@ -370,8 +370,8 @@ def _(reweighting: Reweighting) -> dict[str, Table]:
             head="Round",
             labels=lambda r: f"{r} (all weights 1)" if r == 0 else str(r),
             columns=[
-                ("Truth, mean", with_error("mean_probability", "mcse")),
-                ("Truth, worst", with_error("max_probability", "mcse_max")),
+                ("Truth, mean", with_error("mean_probability", "mcse", share=True)),
+                ("Truth, worst", with_error("max_probability", "mcse_max", share=True)),
                 (f"Records {above}", count_column("above")),
                 ("Mean weight", value("mean_weight")),
                 ("Least weight", value("min_weight")),

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy.special import expit
-from scipy.stats import beta
+from scipy.special import betaincinv, expit
 
 from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.batches import standard_error
@@ -171,8 +170,8 @@ class Membership(OfRecords):
         yes, no, tail = n * found, n * (1 - found), (1 - confidence) / 2
         rates = {
             "epsilon": found,
-            "low": np.where(yes > 0, beta.ppf(tail, np.maximum(yes, TIE), no + 1), 0.0),
-            "high": np.where(no > 0, beta.ppf(1 - tail, yes + 1, np.maximum(no, TIE)), 1.0),
+            "low": np.where(yes > 0, betaincinv(np.maximum(yes, TIE), no + 1, tail), 0.0),
+            "high": np.where(no > 0, betaincinv(yes + 1, np.maximum(no, TIE), 1 - tail), 1.0),
         }
         with np.errstate(divide="ignore"):  # of a share of 0 or 1
             epsilon = {
