@@ -65,7 +65,7 @@ def _(exposure: Exposure) -> str:
     if exposure.same_as_original.any():
         said.insert(0, "the original itself")
     file = "At most, one file shows" if exposure.m > 1 else "The file shows"
-    return f"{file}: {', '.join(said)} of the original"
+    return f"{file}: {', '.join(said)}"
 
 
 @sentence.register
