@@ -208,7 +208,7 @@ def _of_trees(x: Array, y: Array, at: Array, rng: np.random.Generator) -> Array:
     return np.asarray(np.mean([_of_tree(x, y, at, u) for u in chance], axis=0))
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@numba.njit(cache=True)
 def _of_tree(x: Array, y: Array, at: Array, chance: Array) -> Array:
     """Predictions of a tree whose nodes cut each column by chance (K, p) and take the best cut."""
     (n, p), (K, q) = x.shape, (len(chance), y.shape[1])
