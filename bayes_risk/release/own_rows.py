@@ -10,8 +10,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaincinv
-from scipy.stats import poisson
+from scipy.special import gammainc, gammaincinv
 
 from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.nearest import Index, Points, halved, index_of, two_nearest
@@ -64,7 +63,7 @@ def _own_rows_of(
         ):
             low = float(gammaincinv(found, SURE / 2)) if found else 0.0
             beyond, least = (max(k - cells, 0.0) / (1 - cells / of) for k in (found, low))
-            p = float(poisson.sf(np.floor(found) - 1, cells))
+            p = float(gammainc(np.floor(found), cells)) if found >= 1 else 1.0  # of Poisson
             file = files[0] if len(files) == 1 else 0
             yield Link(test, file, names, of, found, cells, p, beyond * fold, least * fold)
 
