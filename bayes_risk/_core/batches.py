@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import f, t
+from scipy.special import fdtri, stdtrit
 
 from .arrays import Array, Flags, Ints
 
@@ -98,11 +98,11 @@ def chains_disagree(deviations: Array, level: float = 0.001) -> Flags:
     first, second = deviations[:, 0::2], deviations[:, 1::2]
     within = ((first - second) ** 2).sum(axis=1) / (2 * C)
     between = 2 * (0.5 * (first + second)).var(axis=1, ddof=1)
-    return np.asarray((between > f.ppf(1 - level / F, C - 1, C) * within).any(axis=0))
+    return np.asarray((between > fdtri(C - 1, C, 1 - level / F) * within).any(axis=0))
 
 
 _FREEDOM = np.array(
     [np.inf, 100, 50, 30, 20, 15, 12, 10, 8, 7, 6, 5, 4, 3.5, 3, 2.5, 2, 1.75, 1.5, 1.25, 1]
 )
 _INVERSE = 1.0 / _FREEDOM
-_FACTOR = t.ppf(0.975, _FREEDOM) / t.ppf(0.975, np.inf)
+_FACTOR = stdtrit(_FREEDOM, 0.975) / stdtrit(np.inf, 0.975)

@@ -77,14 +77,35 @@ def two_errors(mcse: float, beside: float = 0.0, digits: int | None = None) -> s
     return _fixed(2 * mcse, places)
 
 
-def error(mcse: float, beside: float = 0.0, digits: int | None = None) -> str:
-    """`two_errors` with their sign, for a cell of a table."""
+def ends_of_share(mcse: float, share: float) -> str:
+    """From where to where a share may be, if two errors would leave [0, 1]; else nothing."""
+    low, high = share - 2 * mcse, share + 2 * mcse
+    left = low < 0 or high > 1
+    return f"{number(max(low, 0.0))} to {number(min(high, 1.0))}" if left else ""
+
+
+def beside_share(mcse: float, share: float) -> str:
+    """`two_errors` behind a share: `` +- 0.005``, or `` (0.6 to 1)``."""
+    ends = ends_of_share(mcse, share)
+    return f" ({ends})" if ends else f" +- {two_errors(mcse, share)}"
+
+
+def error(
+    mcse: float, beside: float = 0.0, digits: int | None = None, *, share: bool = False
+) -> str:
+    """`two_errors` with their sign, for a cell of a table; of a share both ends, if need be."""
+    if share and (ends := ends_of_share(mcse, beside)):
+        return ends
     text = two_errors(mcse, beside, digits)
     return text if text in ("0", NONE) or text.startswith("<") else f"{PLUS_MINUS} {text}"
 
 
-def in_brackets(mcse: float, beside: float = 0.0, digits: int | None = None) -> str:
+def in_brackets(
+    mcse: float, beside: float = 0.0, digits: int | None = None, *, share: bool = False
+) -> str:
     """`two_errors` behind a number of a sentence, `` (+- 0.005)``; nothing where there is none."""
+    if share and (ends := ends_of_share(mcse, beside)):
+        return f" ({ends})"
     text = two_errors(mcse, beside, digits)
     return "" if text in ("0", NONE) else f" (+- {text})"
 

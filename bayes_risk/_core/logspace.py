@@ -1,8 +1,11 @@
 """Sums and ratios of probabilities whose logs are given."""
 
-import numpy as np
+from typing import Any
 
-from .arrays import Array
+import numpy as np
+from scipy.special import gammaln
+
+from .arrays import Array, Ints
 
 BLOCK = 2**16  # numbers that are copied at a time
 
@@ -25,3 +28,12 @@ def change(x: Array, y: Array, nothing: float = -np.inf) -> Array:
     out = np.full(np.broadcast_shapes(x.shape, y.shape), nothing)
     np.subtract(x, y, out=out, where=np.broadcast_to(possible, out.shape))
     return out
+
+
+def log_drawn(k: Ints, marked: Any, drawn: Any, of: Any) -> Array:
+    """log probability that k marked ones are among those drawn of all (hypergeometric)."""
+    parts = ((marked, k), (of - marked, drawn - k), (of, drawn))
+    possible = (k <= marked) & (k <= drawn) & (drawn - k <= of - marked)
+    with np.errstate(invalid="ignore"):  # infinity less infinity, where it is impossible
+        logs = [gammaln(n + 1) - gammaln(x + 1) - gammaln(n - x + 1) for n, x in parts]
+        return np.where(possible, logs[0] + logs[1] - logs[2], -np.inf)

@@ -104,16 +104,20 @@ def count_column(column: str = "value") -> Form:
     return lambda row: NONE if pd.isna(row[column]) else number(int(row[column]))
 
 
-def spread(column: str = "mcse", beside: str = "", digits: int | None = None) -> Form:
+def spread(
+    column: str = "mcse", beside: str = "", digits: int | None = None, *, share: bool = False
+) -> Form:
     """Two standard errors, with the decimals of the column that they stand beside."""
-    return lambda row: error(float(row[column]), float(row[beside]) if beside else 0.0, digits)
+    return lambda row: error(
+        float(row[column]), float(row[beside]) if beside else 0.0, digits, share=share
+    )
 
 
-def with_error(column: str, mcse: str, beside: str = " ({})") -> Form:
+def with_error(column: str, mcse: str, beside: str = " ({})", *, share: bool = False) -> Form:
     """A column as real numbers, and two standard errors where there are any."""
 
     def cell(row: Any) -> str:
-        errors = error(float(row[mcse]), float(row[column]))
+        errors = error(float(row[mcse]), float(row[column]), share=share)
         return number(float(row[column])) + beside.format(errors) * (errors not in ("0", NONE))
 
     return cell

@@ -1,6 +1,7 @@
 """Numbers made coarser before a file is synthesised: multiples of a unit, tails cut off."""
 
 from collections.abc import Collection, Iterator, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -44,9 +45,16 @@ def coarsened(
     if least is not None and most is not None and least >= most:
         raise InputError(f"coarsen of {column.name!r} has least {least:g}, not below most {most:g}")
     cut = column.astype(float).clip(least, most)
-    coarse = ((cut / unit).round() * unit).clip(least, most).where(~column.isin([*keep]), column)
+    coarse: pd.Series = (
+        multiples(cut / unit, unit).clip(least, most).where(~column.isin([*keep]), column)
+    )
     whole = pd.api.types.is_integer_dtype(column.dtype)
     return coarse.astype(column.dtype) if whole and are_whole(coarse.dropna()) else coarse
+
+
+def multiples(times: Any, unit: float) -> Any:
+    """The nearest whole numbers times a unit, at its decimals: 3 times 0.05 is 0.15."""
+    return np.round(np.round(times) * unit, max(-int(Decimal(repr(float(unit))).as_tuple()[2]), 0))
 
 
 def proposed(column: pd.Series, keep: Sequence[float] = (), alone: float = 0.01) -> dict[str, Any]:
@@ -61,7 +69,7 @@ def proposed(column: pd.Series, keep: Sequence[float] = (), alone: float = 0.01)
         return {}
     most = float(numbers.quantile(1 - TAIL, interpolation="lower"))
     for unit in _units(numbers):
-        top = float(np.ceil(most / unit) * unit)
+        top = float(multiples(np.ceil(most / unit), unit))
         coarse = coarsened(numbers, unit, most=top)
         if share_alone(coarse) <= alone and coarse.nunique() <= MOST_DISTINCT:
             cut = {"most": without_point(top)} if top < numbers.max() else {}

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy.stats import norm
-from scipy.stats import t as student
+from scipy.special import ndtri, stdtrit
 
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.errors import InputError
@@ -180,7 +179,7 @@ def group_risk(
     for key, mask in masks.items():
         n, of = int(mask.sum()), records[mask].mean()
         found: Errors = errors(mask)
-        wide = float(norm.ppf(level)) * found.rise if found.rise else 0.0
+        wide = float(ndtri(level)) * found.rise if found.rise else 0.0
         wide += _drawn(rises[mask], level, audited) if at_random else 0.0
         rise = float(of["probability"] - of["prior"])
         rows.append(
@@ -210,4 +209,4 @@ def _drawn(rises: Array, level: float, audited: float) -> float:
     if n < 2:
         return float("inf")
     error = float(rises.std(ddof=1)) * float(np.sqrt((1 - audited) / n))
-    return float(student.ppf(level, n - 1)) * error
+    return float(stdtrit(n - 1, level)) * error

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import t
+from scipy.special import stdtrit
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.batches import variance_of_estimate
@@ -173,4 +173,4 @@ def _shared(x: Array, strong: Flags, common: Array, effective: float) -> Mean:
 
 def _t(df: int, part: int) -> float:
     """Quantile of Student's t that ALARM / part lies above."""
-    return float(t.isf(ALARM / part, df))
+    return -float(stdtrit(df, ALARM / part))

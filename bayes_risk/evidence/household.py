@@ -13,11 +13,12 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numba
 import numpy as np
+import pandas as pd
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.logspace import log_sum
-from bayes_risk.data.microdata import Codes
+from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.intruder.guesses import Guesses, GuessSet, possible
 from bayes_risk.release.release import EncodedRelease
 
@@ -45,6 +46,10 @@ class Jointly(Protocol):
         """Household of each record (n,), where the model has them."""
 
     @property
+    def id(self) -> str:
+        """The column of households, where it has them."""
+
+    @property
     def relate(self) -> str:
         """The column of the relation to the head, where it has them."""
 
@@ -53,6 +58,12 @@ class Jointly(Protocol):
 
     def excluded(self, members: Targets, codes: Codes) -> Flags:
         """Which households (A, J, p) of the first J members cannot be, (A,)."""
+
+    def later(self, codes: Codes) -> Ints:
+        """0 for heads, 1 for other members, of records (n, p)."""
+
+    def outside(self, others: pd.DataFrame, data: Microdata) -> tuple[Codes, Ints]:
+        """Codes (N, p) of persons outside the data, and the household of each."""
 
 
 def _of_posterior(posterior: Posterior, targets: Targets) -> Sequence[Predictive]:
@@ -69,6 +80,7 @@ class IndependentPersons:
 
     at_theta: Callable[[Any, Targets], Sequence[Predictive]] = _of_posterior
     number: ClassVar[None] = None
+    id: ClassVar[str] = ""
     relate: ClassVar[str] = ""
 
     def terms(self, posterior: Posterior, members: Targets) -> Sequence[MemberTerms]:
@@ -76,6 +88,15 @@ class IndependentPersons:
 
     def excluded(self, members: Targets, codes: Codes) -> Flags:
         return np.zeros(len(codes), bool)
+
+    def later(self, codes: Codes) -> Ints:
+        return np.zeros(len(codes), np.int64)
+
+    def outside(self, others: pd.DataFrame, data: Microdata) -> tuple[Codes, Ints]:
+        raise InputError(
+            "others is not offered for households of a table without a column of them; leave it "
+            "out, or fit models.NestedDPMPM"
+        )
 
 
 def _by_draw(predictive: Any, J: int) -> MemberTerms:

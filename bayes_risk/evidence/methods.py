@@ -193,11 +193,14 @@ class AuditQuestion:
     methods: Sequence[str]  # The first that the fit offers is taken
     takes: Sequence[str] = ()  # What else the fit must offer
     lacking: str = ""  # Why not, where a fit offers none of these: what follows its name
+    households: bool = False  # Whether the household may be what is not known
     # Why a problem has no answer; or nothing
     refusal: Callable[[AuditProblem], str] = lambda problem: ""
 
 
-ATTRIBUTES = AuditQuestion(methods=tuple(name for name in NAMES if METHODS[name].usual))
+ATTRIBUTES = AuditQuestion(
+    methods=tuple(name for name in NAMES if METHODS[name].usual), households=True
+)
 
 
 def choose_method(
@@ -235,7 +238,8 @@ def choose_method(
 def shows_members(problem: AuditProblem, asked: str, cure: str) -> str:
     """Why who is in the file is no question for a problem; or nothing."""
     release = problem.release
-    kept = [c for c in problem.fit.microdata.columns if c not in release.synthesized]
+    of = "" if problem.households is None else problem.households.model.id
+    kept = [c for c in problem.fit.microdata.columns if c not in (*release.synthesized, of)]
     unchanged = int((~release.replaced).sum())
     if kept or unchanged:
         what = f"columns {kept} are released as they are"
@@ -270,8 +274,8 @@ def _refusals(
         if why := shows_members(problem, "in_file", "leave it out"):
             yield (why,)
     if problem.households is not None:
-        if question is not ATTRIBUTES:
-            yield "household", "is for attribute_risk alone; leave it out of this intruder"
+        if not question.households:
+            yield "household", "is for attribute_risk and membership; leave it out of this intruder"
         if evidence not in (None, "predictive"):
             yield "evidence", evidence, "is not offered with household; leave it out"
     if intruder.is_competitor:

@@ -6,7 +6,7 @@ probability pi, ``p(Z | y*, A)`` is proportional to ``pi BF(y*) + 1 - pi``: the 
 is the target's, or another person's.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -47,22 +47,31 @@ class Alternatives(NamedTuple):
         return np.asarray(self.codes[which])
 
 
-def alternatives_of(fit: Fit, U: int, L: int, rng: np.random.Generator) -> Alternatives:
-    """All cells of a small table, or L draws of p(y' | y) for each of U cases."""
+def alternatives_of(
+    fit: Fit,
+    U: int,
+    L: int,
+    rng: np.random.Generator,
+    units: Callable[[Codes], Codes] | None = None,
+) -> Alternatives:
+    """All cells of a small table, or L draws of p(y' | y) for each of U cases.
+
+    ``units``: rows (..., n', p') of the households of tables (..., n, p), where cases are those.
+    """
     levels = fit.microdata.n_levels
-    if levels.all() and np.prod(levels.astype(float)) <= L:
+    if units is None and levels.all() and np.prod(levels.astype(float)) <= L:
         cells = np.indices(tuple(levels)).reshape(len(levels), -1).T
         return Alternatives(cells.astype(np.int32), len(cells), False)
-    n = len(fit.microdata.codes)
     parts, done = [], 0
-    rows_each = min(U, n)
     how = {"parameters": "independent"} if "one-mode" in fit.parameters else {}  # of all chains
     while done < L:
         m = min(AT_ONCE, L - done, max(fit.n_draws, 1))
         tables, rows = rng.spawn(2)
         made = fit.synthesize(m, random_seed=tables, **how)
         drawn = EncodedRelease.of(made, fit.microdata).codes  # shape (m, n, p)
-        chosen = rows.permuted(np.repeat(np.arange(n)[None], m, axis=0), axis=1)[:, :rows_each]
+        drawn = drawn if units is None else units(drawn)
+        n = drawn.shape[1]
+        chosen = rows.permuted(np.repeat(np.arange(n)[None], m, axis=0), axis=1)[:, : min(U, n)]
         parts.append(drawn[np.arange(m)[:, None], chosen])
         done += m
     codes = np.concatenate(parts).swapaxes(0, 1)  # shape (rows, L, p): a case after the other

@@ -10,6 +10,7 @@ import xarray as xr
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.formats import counted
+from bayes_risk._core.logspace import log_drawn
 from bayes_risk._core.matching import Chances
 from bayes_risk.data.base_result import Drawn, Result, storable
 from bayes_risk.data.groups import GroupRisk
@@ -540,12 +541,10 @@ Matched = IdentificationRisk | MatchCounts
 
 def _by_number(c: Ints, rows: Any, drawn: int) -> list[float]:
     """Targets whom none, one, one to four of the rows drawn match, and how many on average."""
-    from scipy.stats import hypergeom
-
     rows = np.maximum(rows, 1)
     base = np.max(rows) + 1
     pairs, targets = np.unique(c * base + rows, return_counts=True)
     c, rows = np.divmod(pairs, base)
-    none, one, few = (float(hypergeom.cdf(k, rows, c, drawn) @ targets) for k in (0, 1, 4))
+    none, one, *few = np.exp(log_drawn(np.arange(5)[:, None], c, drawn, rows)) @ targets
     mean = drawn * (c / rows) @ targets / targets.sum()
-    return [none, one - none, few - none, float(mean)]
+    return [float(x) for x in (none, one, one + sum(few), mean)]

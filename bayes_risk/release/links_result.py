@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import pandas as pd
-from scipy.stats import beta, binom
+from scipy.special import bdtrc, betaincinv
 
 from bayes_risk._core.formats import number, percent
 from bayes_risk.data.base_result import Result
@@ -53,8 +53,8 @@ class Link(NamedTuple):
         cls, what: tuple[str, int, tuple[str, ...]], of: int, found: int, by: float, fold: float
     ) -> "Link":
         """Of pairs that join two tables by chance with a share ``by``; ``fold``: persons a pair."""
-        p = float(binom.sf(found - 1, of, by)) if found else 1.0
-        low = float(beta.ppf(SURE / 2, found, of - found + 1)) if found else 0.0
+        p = float(bdtrc(found - 1, of, by)) if found else 1.0
+        low = float(betaincinv(found, of - found + 1, SURE / 2)) if found else 0.0
         beyond, least = (
             max((share - by) * of / (1 - by), 0) * fold if by < 1 else 0.0
             for share in (found / max(of, 1), low)

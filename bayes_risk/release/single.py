@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import binom, hypergeom
+from scipy.special import bdtrc
 
 from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.logspace import log_drawn
 
 from . import persons
 from .links_result import AMOUNTS, LARGEST, SURE, Link
@@ -187,7 +188,7 @@ def _tested(
     of, found = len(hits), int(hits.sum())
     share, p = _no_more(found, of, near)
     k = int(pure.sum())
-    if k and binom.sf(k - 1, len(pure), share) <= SURE:  # computed from other columns
+    if k and bdtrc(k - 1, len(pure), share) <= SURE:  # computed from other columns
         more = _no_more(found, of, pure)
         share, p = max(share, more[0]), max(p, more[1])
     return Link.of_pairs((test, l, names), of, found, share, fold)._replace(p=p)
@@ -196,7 +197,8 @@ def _tested(
 def _no_more(found: int, of: int, others: Flags) -> tuple[float, float]:
     """Share of other pairs that agree, and Fisher's p-value if as many of all do."""
     k, size = int(others.sum()), len(others)
-    p = float(hypergeom.sf(found - 1, of + size, found + k, of)) if found else 1.0
+    more = np.arange(found, min(of, found + k) + 1)
+    p = float(np.exp(log_drawn(more, found + k, of, of + size)).sum()) if found else 1.0
     return (1 + k) / (1 + size), p
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import binom
+from scipy.special import bdtrc
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
@@ -195,7 +195,7 @@ def _sums(
             chance = np.minimum(1.0, 4 * step / np.sqrt(2 * math.pi * np.maximum(moved, 1e-300)))
             hit = use & (apart <= np.maximum(within, 1e-12 * much))
             K, found = int(use.sum()), int(hit.sum())
-            p = float(binom.sf(found - 1, K, float(chance[use].mean())))
+            p = float(bdtrc(found - 1, K, float(chance[use].mean())))
             persons = int(n[hit].sum())
             yield Total(l, name, form, part.by, times is not None, K, found, p, persons)
 

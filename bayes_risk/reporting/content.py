@@ -30,10 +30,18 @@ from bayes_risk.reporting.verdicts.reason import named_records
 from bayes_risk.reporting.verdicts.verdict import Verdict
 from bayes_risk.risk.result import AttributeRisk
 
-from . import plots
 from .glossary import citations, glossary
 from .provenance import Origin
-from .sections import Drawing, Picture, TextTable, head_of, of_kind, parts_in_order, section_of
+from .sections import (
+    Drawing,
+    Picture,
+    TextTable,
+    head_of,
+    of_kind,
+    parts_in_order,
+    plotted,
+    section_of,
+)
 
 ASSUMPTIONS = {
     "records": "What the intruder knows of the records (A)",
@@ -209,7 +217,7 @@ def _quality(risk: AttributeRisk) -> Picture | None:
         f"Tail of the importance weights and Monte Carlo error, one point a distinct case. "
         f"{bad:,} of {len(risk.index):,} records are marked unreliable."
     )
-    return Drawing("quality", plots.plot_diagnostics, caption).of(risk)
+    return Drawing("quality", plotted("plot_diagnostics"), caption).of(risk)
 
 
 def _diagnostics(found: Mapping[str, Any], risk: AttributeRisk | None) -> TextTable | None:

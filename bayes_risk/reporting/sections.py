@@ -7,11 +7,8 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from markupsafe import Markup
-from matplotlib import rc_context
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
 
+from bayes_risk._core import handed
 from bayes_risk._core.formats import percent
 from bayes_risk._core.shown import visible
 from bayes_risk.data.base_result import Result, Table
@@ -23,8 +20,6 @@ from bayes_risk.matching.result import IdentificationRisk, MatchCounts
 from bayes_risk.matching.uniqueness import Uniqueness
 from bayes_risk.release.exposure import Exposure, exposure_of
 from bayes_risk.release.links_result import Links
-from bayes_risk.reporting.plots.canvas import own_axes
-from bayes_risk.reporting.plots.membership import curves_of
 from bayes_risk.risk.full_table.likeliest import Likeliest
 from bayes_risk.risk.full_table.risk import FullTableRisk
 from bayes_risk.risk.households import HouseholdRisk
@@ -38,8 +33,6 @@ from bayes_risk.studies.reweighting import Reweighting
 from bayes_risk.studies.sensitivity import Sensitivity, name_of
 from bayes_risk.utilities.context_result import ContextMeasures
 from bayes_risk.utilities.result import Utility
-
-from . import plots
 
 Kind = TypeVar("Kind")
 DPI = 150  # of what is drawn as an image: points by the thousand
@@ -72,8 +65,13 @@ _NO_METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 JUDGED = (
     "Utility and largest risk of each candidate, the risk as a multiple of its threshold, with two "
     "standard errors. Above the dashed line a threshold is exceeded. Beside the names: numbers of "
-    "values disclosed with certainty; none is allowed."
+    "values disclosed with certainty, of which none is allowed, and the verdict on utility, if any."
 )
+
+
+def plotted(name: str, **how: Any) -> Callable[..., Any]:
+    """A function of `plots`, which are imported when something is drawn."""
+    return partial(handed.picture, name, **how)
 
 
 class Picture(NamedTuple):
@@ -88,13 +86,19 @@ class Drawing(NamedTuple):
     """What a figure will show: ``plot`` of a result, in inches; behind which of its tables."""
 
     name: str
-    plot: Callable[..., Axes]
+    plot: Callable[..., Any]
     caption: str
     height: float = 2.9
     after: str = ""
 
     def of(self, result: Any) -> Picture:
         """Draw it as inline SVG."""
+        from matplotlib import rc_context  # slow
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
+        from matplotlib.figure import Figure
+
+        from .plots.canvas import own_axes
+
         buffer = io.StringIO()
         with rc_context(_STYLE):
             figure = Figure(figsize=(6.8, self.height), dpi=DPI, facecolor="none")
@@ -274,9 +278,9 @@ def _attribute(risk: AttributeRisk) -> list[Drawing]:
         f"The records at highest risk{errors}, and the probability before the release.",
     )
     drawings = [
-        Drawing("distribution", plots.plot_attribute_risk, captions[0], after=after),
-        Drawing("ranks", plots.plot_ranks, captions[1], after=after),
-        Drawing("worst", plots.plot_worst, captions[2], height=3.4, after=after),
+        Drawing("distribution", plotted("plot_attribute_risk"), captions[0], after=after),
+        Drawing("ranks", plotted("plot_ranks"), captions[1], after=after),
+        Drawing("worst", plotted("plot_worst"), captions[2], height=3.4, after=after),
     ]
     if risk.learnt is not None:
         caption = (
@@ -284,7 +288,9 @@ def _attribute(risk: AttributeRisk) -> list[Drawing]:
             "guess was drawn, with 95 % intervals, against its probability. Below the dashed line "
             "the intruder is overconfident."
         )
-        drawings.append(Drawing("calibration", plots.plot_held_out, caption, after="calibration"))
+        drawings.append(
+            Drawing("calibration", plotted("plot_held_out"), caption, after="calibration")
+        )
     more = f" Of {len(names)} numbers the {CURVES} to which the release brings closest are drawn."
     for place, name in enumerate(names[:CURVES], start=1):
         caption = (
@@ -292,12 +298,14 @@ def _attribute(risk: AttributeRisk) -> list[Drawing]:
             f"without the release. Left of the dashed line the release brings the intruder "
             "closer; to its right it misleads." + more * (place == 1 and len(names) > CURVES)
         )
-        plot = partial(plots.plot_closeness, variable=name, relative=True)
+        plot = plotted("plot_closeness", variable=name, relative=True)
         drawings.append(Drawing(f"closeness-{place}", plot, caption))
     return drawings
 
 
 def _utility(found: Utility) -> list[Drawing]:
+    from .plots import PAIRS
+
     drawn, columns = [], len(found.synthesized) + len(found.unsynthesized)
     if columns <= SQUARES:
         caption = (
@@ -305,14 +313,14 @@ def _utility(found: Utility) -> list[Drawing]:
             "Darker: worse preserved; 1: as by chance. Pairs of columns that were not "
             "synthesised are blank."
         )
-        drawn.append(Drawing("pairs", plots.plot_utility, caption, 2.2 + 0.28 * columns))
+        drawn.append(Drawing("pairs", plotted("plot_utility"), caption, 2.2 + 0.28 * columns))
     if len(found.pairs):
         caption = (
             "The worst preserved pairs of columns. The dashed line is a release drawn "
             "from the truth; the diamond shows how much of it is attributable to one column alone."
         )
-        height = 1.3 + 0.26 * min(len(found.pairs), plots.PAIRS)
-        drawn.append(Drawing("worst-pairs", plots.plot_worst_pairs, caption, height))
+        height = 1.3 + 0.26 * min(len(found.pairs), PAIRS)
+        drawn.append(Drawing("worst-pairs", plotted("plot_worst_pairs"), caption, height))
     return drawn
 
 
@@ -322,7 +330,7 @@ def _sensitivity(found: Sensitivity) -> list[Drawing]:
         "How far each factor by itself moves the mean probability of the truth from the base "
         "setting. The grey band is two standard errors of the base."
     )
-    drawn = [Drawing("tornado", plots.plot_tornado, caption, 1.4 + 0.5 * len(found.factors))]
+    drawn = [Drawing("tornado", plotted("plot_tornado"), caption, 1.4 + 0.5 * len(found.factors))]
     sizes = found.dataset.sizes
     for factor in [str(name) for name in found.tornado().index if sizes[name] > 1][:CURVES]:
         caption = (
@@ -333,7 +341,7 @@ def _sensitivity(found: Sensitivity) -> list[Drawing]:
         name = "along-" + "".join(c if c.isalnum() else "-" for c in factor)
         numbers = found.dataset[factor].dtype.kind in "iuf"
         height = 2.9 if numbers else 1.3 + 0.34 * sizes[factor]
-        drawn.append(Drawing(name, partial(plots.plot_factor, factor=factor), caption, height))
+        drawn.append(Drawing(name, plotted("plot_factor", factor=factor), caption, height))
     return drawn
 
 
@@ -344,7 +352,7 @@ def _reweighting(_: Reweighting) -> list[Drawing]:
         "Risk and distance of tables from the original's, by round: down is safer, left is "
         "more useful.",
     )
-    of = (("rounds", plots.plot_before_after), ("path", plots.plot_path))
+    of = (("rounds", plotted("plot_before_after")), ("path", plotted("plot_path")))
     return [Drawing(*one, caption) for one, caption in zip(of, captions, strict=True)]
 
 
@@ -352,7 +360,7 @@ def _comparison(found: Comparison, *, axes: tuple[str, ...], **how: Any) -> list
     """Candidates against what is allowed; and the map of risk and utility."""
     if not found.has_map:
         return []
-    verdicts = partial(plots.plot_verdicts, utility=axes[1] if axes else None)
+    verdicts = plotted("plot_verdicts", utility=axes[1] if axes else None)
     drawn = [Drawing("risk-utility", lambda of, ax: of.plot(*axes, ax=ax, **how), MAP, 4.2)]
     judged = found.verdicts["over_allowed"].notna().any()
     return [Drawing("verdicts", verdicts, JUDGED, 3.6)] * bool(judged) + drawn
@@ -390,7 +398,7 @@ HEADS = (  # in the order of the page
         "Identification risk: does the intruder find the record?",
         _one(
             "matches",
-            plots.plot_match_probabilities,
+            plotted("plot_match_probabilities"),
             "Chance that the match made for a record is right, releases pooled. Dashed: the "
             "same for an intruder who uses only the unsynthesised keys.",
         ),
@@ -426,7 +434,7 @@ HEADS = (  # in the order of the page
         "Context: measures of other tools",
         _one(
             "context-shares",
-            plots.plot_context,
+            plotted("plot_context"),
             "Shares of records, with the release (bars), and for comparison the same in the "
             "original alone (diamonds).",
             3.4,
@@ -439,7 +447,7 @@ HEADS = (  # in the order of the page
         "Privacy loss: largest change of odds between two guesses",
         _one(
             "losses",
-            plots.plot_privacy_loss,
+            plotted("plot_privacy_loss"),
             "Share of records by largest privacy loss. The curve ends below 1 where "
             "guesses are ruled out and the loss is infinite.",
         ),
@@ -450,7 +458,7 @@ HEADS = (  # in the order of the page
         "Membership: can it be inferred who is in the data?",
         _one(
             "roc",
-            plots.plot_roc,
+            plotted("plot_roc"),
             "Members found, against people outside the data who are classified as members. "
             "On the dashed line the release reveals nothing.",
             when=lambda found: found.has_others,
@@ -462,7 +470,7 @@ HEADS = (  # in the order of the page
         "Full table: rank of the truth among all values",
         _one(
             "places",
-            plots.plot_full_table,
+            plotted("plot_full_table"),
             "Rank of the true values among all values, with the release against without, one point "
             "a record. Below the dashed line the release has improved it.",
         ),
@@ -482,11 +490,11 @@ HEADS = (  # in the order of the page
         "Matching varied: dependence on radii and keys",
         _one(
             "matching-varied",
-            plots.plot_sweep,
+            plotted("plot_sweep"),
             "Expected number of correct matches at each setting, two standard errors, and the same "
             "for an intruder without the release.",
             3.2,
-            when=curves_of,
+            when=plotted("membership.curves_of"),
         ),
     ),
     Head(Likeliest, "likeliest", "Most probable values among all"),

@@ -79,6 +79,9 @@ class Bars(Progress):
             if on:  # a stage that has not begun its last part is as far as its parts
                 far = [task for task in on if task.completed or task is on[-1]]
                 said = ", ".join(f"{task.description} {task.percentage:.0f} %" for task in far)
+                over = [task.description for task in self.tasks if task.finished]
+                if far == self.tasks[:1] and over:  # between two stages
+                    said = f"{said}, {over[-1]} is done"
                 self.console.print(printed(f"after {on[0].elapsed or 0:.0f} s: {said}"))
 
     def __call__(self, stage: str, done: int, total: int) -> None:
@@ -213,9 +216,11 @@ def print_verdict(verdict: Verdict, *, console: Console, most: int = 2) -> None:
     if more > 0:
         console.print(printed(f"  ({counted(more, 'more reason')})", style="dim"))
     if verdict.steps:
-        more = len(verdict.steps) - 1
+        first, more = verdict.steps[0], len(verdict.steps) - 1
         also = f" ({counted(more, 'more step')})" * bool(more)
-        console.print(printed(f"Next: {verdict.steps[0].setting()}{also}"))
+        console.print(printed(f"Next: {first.change}{also}"))
+        for line in filter(None, first.lines.split("\n")):
+            console.print(printed(f"  {line}"), soft_wrap=True)
     console.print(printed(verdict.assumptions, style="dim"))
 
 

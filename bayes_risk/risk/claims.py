@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import beta
+from scipy.special import betaincinv
 
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.errors import InputError
@@ -123,6 +123,6 @@ def share_right(right: pd.Series) -> tuple[float, float, float]:
     n, k = len(right), float(right.sum())
     if not n:
         return float("nan"), float("nan"), float("nan")
-    low = 0.0 if k == 0 else float(beta.ppf(TAIL, k + 0.5, n - k + 0.5))
-    high = 1.0 if k == n else float(beta.ppf(1 - TAIL, k + 0.5, n - k + 0.5))
+    low = 0.0 if k == 0 else float(betaincinv(k + 0.5, n - k + 0.5, TAIL))
+    high = 1.0 if k == n else float(betaincinv(k + 0.5, n - k + 0.5, 1 - TAIL))
     return k / n, low, high

@@ -29,7 +29,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.integrate import quad_vec
 
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.errors import InputError
@@ -169,6 +168,8 @@ def shared_out(x: Array, log_pi: Array) -> tuple[Array, Array]:
     and column, the last of both the sums; ``log_pi`` (G,): their prior, which sums to 1. Cost: some
     hundred passes over x.
     """
+    from scipy.integrate import quad_vec  # slow
+
     out: Flags = x[-1, -1] == np.inf
     ruled_out = _shares(x[..., out]) @ np.exp(log_pi[out])
     if out.all():

@@ -216,7 +216,7 @@ class AttributeRisk(GuessPosterior, Saved):
         state without the release; the error is NaN where a row has none. Under each of `priors`
         those of `MEASURED`, its name behind. ``balance`` and ``shared_by_releases`` where there is
         a `balance`; their baseline is what is expected. ``mean_before`` where it was asked for.
-        ``modes``, ``modes_open`` and ``strays`` (starts) where chains start from the release.
+        ``modes``, ``modes_open`` and ``discarded_starts`` where chains start from the release.
         ``low`` and ``high``, of probabilities: where another audit would find them.
         """
         table = self.records
@@ -247,7 +247,7 @@ class AttributeRisk(GuessPosterior, Saved):
             rows["mean_before"] = (table["before"].mean(), np.nan, np.nan)
         if (found := self.modes) is not None:
             counts = len(found.table), len(found.kept), len(found.strays)
-            names = ("modes", "modes_open", "strays")
+            names = ("modes", "modes_open", "discarded_starts")
             rows |= {n: (count, np.nan, np.nan) for n, count in zip(names, counts, strict=True)}
         columns = ["value", "mcse", "baseline"]
         whole = pd.DataFrame.from_dict(rows, orient="index", columns=columns)

@@ -175,10 +175,11 @@ class CandidateMeasures(NamedTuple):
 
     def measure(
         self, fit: Any, files: Any, seeds: Sequence[int], own: Options = ALL, progress: Any = None
-    ) -> tuple[dict[str, Estimate], str]:
+    ) -> tuple[dict[str, Estimate], tuple[str, str]]:
         """Every number of one release, without a fit those that files give; seeds of two audits.
 
-        And the verdict; empty without a fit: `bayes_risk.app` judges files by their rows too.
+        And the verdicts on risk and utility; empty without a fit: `bayes_risk.app` judges files by
+        their rows too.
         """
         found: dict[str, Estimate] = {}
         risk: AttributeRisk | None = None
@@ -210,7 +211,7 @@ class CandidateMeasures(NamedTuple):
             useful = utility(self.original, files, **options)
             found |= of_utility(useful)
         if fit is None or (risk is None and matches is None):
-            return found, ""
+            return found, ("", "")
         diagnostics = getattr(fit, "diagnostics", {})
         verdict = handed.judge(
             risk,
@@ -220,7 +221,7 @@ class CandidateMeasures(NamedTuple):
             utility=useful,
             households=grouped,
         )
-        return found | of_verdict(verdict), str(verdict.outcome)
+        return found | of_verdict(verdict), (str(verdict.outcome), verdict.usefulness or "")
 
     def check(self) -> None:
         """Every option has an argument, before anything is fitted."""
@@ -457,6 +458,12 @@ def compare(
         judged[c, r] = certain.value, over.value, over.mcse
         seeds[c, r] = replicate_seeds(random_seed, name, r)
         parts[:, c, r] = np.transpose([of.numbers.get(measure, ABSENT) for measure in measures])
+    outcomes = [
+        tuple(
+            tuple(found[name, r].outcomes[k] for r in range(size)) for name, size in sizes.items()
+        )
+        for k in (0, 1)
+    ]
     ends = None
     if bounds is not False:
         three = _ends(audit, random_seed, bounds, list(last.values()))
@@ -472,9 +479,9 @@ def compare(
         m=tuple(last[name].m for name in names),
         synthesized=tuple(last[name].synthesized for name in names),
         ends=ends,
-        outcomes=tuple(
-            tuple(found[name, r].outcome for r in range(size)) for name, size in sizes.items()
-        ),
+        outcomes=outcomes[0],
+        usefulness=outcomes[1],
+        useful_at=getattr(thresholds, "utility", None) or {},
         judged=judged,
         random_seed=random_seed,
     )
@@ -486,7 +493,7 @@ class Measured(NamedTuple):
     numbers: dict[str, Estimate]
     m: int
     synthesized: tuple[str, ...]
-    outcome: str = ""  # of the verdict; empty: it was not judged
+    outcomes: tuple[str, str] = ("", "")  # of risk and utility; empty: it was not judged
 
 
 def replicate_seeds(random_seed: int, name: str, replicate: int) -> list[int]:
@@ -508,11 +515,11 @@ def _replicate(
         else:
             how, own = {"n_jobs": audit.n_jobs, "progress": tell}, candidate.attribute
             fit, files = candidate.made(audit.original, seeds, how)
-        numbers, outcome = audit.measure(fit, files, seeds[2:], own, tell)
+        numbers, outcomes = audit.measure(fit, files, seeds[2:], own, tell)
         if isinstance(files, Release):
             made = tuple(map(str, files.synthesized))
-            return Measured(numbers, files.m, made, outcome)
-        return Measured(numbers, len(files), (), outcome)
+            return Measured(numbers, files.m, made, outcomes)
+        return Measured(numbers, len(files), (), outcomes)
 
     try:
         return stage(f"{name}, replicate {r + 1}", measured)

@@ -1,5 +1,6 @@
 """Candidates compared: every measure of every replicate, and who is on the Pareto front."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -66,8 +67,16 @@ DRAWS = 4000  # for the probability of being on the front: its error is below 0.
 SURE = 0.975
 KINDS = ("points", "rectangles", "boxes")
 ENDS = ("minimum", "maximum", "unchanged")
-WORST = ("above", "inconclusive", "not", "within")  # verdicts by their first words
+WORST = (  # verdicts by their first words: on risk, on utility
+    *("above", "inconclusive", "not", "within"),
+    *("less", "usefulness", "useful"),
+)
 SEEDS = ("fit", "release", "attribute", "utility")
+
+
+def _worst(verdicts: Sequence[str]) -> str:
+    known = [one for one in verdicts if one]
+    return min(known, key=lambda one: WORST.index(one.split(" ")[0]), default="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -92,6 +101,10 @@ class Comparison(Result):
         The measures of `release_bounds`: minimum, maximum and unchanged; None: not asked for.
     outcomes : tuple of tuple of str, length C
         The verdict on each replicate; empty: it was not judged.
+    usefulness : tuple of tuple of str, length C
+        The verdict on the utility of each replicate; empty: no threshold was set for it.
+    useful_at : dict
+        The thresholds of utility, by measure.
     judged : ndarray, shape (C, R, 3)
         Values disclosed with certainty; the largest number over what is allowed, and its error.
     random_seed : int
@@ -109,6 +122,8 @@ class Comparison(Result):
     synthesized: tuple[tuple[str, ...], ...]
     ends: Array | None
     outcomes: tuple[tuple[str, ...], ...] = ()
+    usefulness: tuple[tuple[str, ...], ...] = ()
+    useful_at: Mapping[str, float] = field(default_factory=dict)
     judged: Array = field(default_factory=lambda: np.zeros((0, 0, 3)))
     random_seed: int
 
@@ -117,6 +132,7 @@ class Comparison(Result):
         """The verdict on each candidate that was judged, the worst first.
 
         ``verdict``: the worst over its replicates; ``replicates`` with it, ``of`` how many;
+        ``usefulness``: the worst verdict on utility, empty without a threshold for it;
         ``certain_values``: values disclosed with certainty, mean; ``over_allowed``: the largest
         number over what is allowed, mean, with its error ``mcse``: 1 is the threshold. Of certain
         values none is allowed, and they are not in it.
@@ -126,7 +142,7 @@ class Comparison(Result):
             judged = [one for one in outcomes if one]
             if not judged:
                 continue
-            worst = min(judged, key=lambda one: WORST.index(one.split(" ")[0]))
+            worst = _worst(judged)
             certain, over, mcse = self.judged[c].T
             known = over[~np.isnan(over)]
             between = known.std(ddof=1) / np.sqrt(len(known)) if len(known) > 1 else mean_of(mcse)
@@ -134,11 +150,13 @@ class Comparison(Result):
                 "verdict": worst,
                 "replicates": judged.count(worst),
                 "of": len(judged),
+                "usefulness": _worst(self.usefulness[c]) if self.usefulness else "",
                 "certain_values": mean_of(certain),
                 "over_allowed": mean_of(over),
                 "mcse": float(between),
             }
-        columns = ["verdict", "replicates", "of", "certain_values", "over_allowed", "mcse"]
+        columns = ["verdict", "replicates", "of", "usefulness", "certain_values", "over_allowed"]
+        columns.append("mcse")
         return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
     @property

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import percent, toml_key, toml_value
@@ -539,7 +539,7 @@ def _step(x: pd.Series) -> float:
         if len(rare) <= FEW:
             return 1.0
         low, high = np.quantile(rare, [share, 1 - share])
-    wide = (high - low) * norm.ppf(0.99) / norm.ppf(1 - share)
+    wide = (high - low) * ndtri(0.99) / ndtri(1 - share)
     step = 10.0 ** np.floor(np.log10(wide / STEPS))
     step *= next(k for k in (1, 2, 5, 10) if k * step * STEPS >= wide)
     return float(max(step, 1.0) if are_whole(x) else step)

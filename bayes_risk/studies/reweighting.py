@@ -42,6 +42,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtri, stdtrit
 
 from bayes_risk._core.arguments import check_options, taken
 from bayes_risk._core.arrays import Array
@@ -230,10 +231,8 @@ def _standard_error(risk: AttributeRisk) -> Array:
 
 def _times(risk: AttributeRisk) -> float:
     """How many errors a record rises by chance one time in 40: Student's t of 2 (m - 1) degrees."""
-    from scipy.stats import norm, t
-
     m = len(risk.log_evidence)
-    return float(norm.isf(CHANCE) if m == 1 else t.isf(CHANCE, 2 * (m - 1)))
+    return -float(ndtri(CHANCE) if m == 1 else stdtrit(2 * (m - 1), CHANCE))
 
 
 def table_distances(data: Microdata, release: Release) -> dict[str, float]:

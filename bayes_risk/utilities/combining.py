@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy import stats
+from scipy.special import chdtrc, fdtrc, ndtri, stdtrit
 
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
@@ -243,7 +243,7 @@ class CombinedEstimates:
             w = (k + 1) * (m - 1) * (1 + 1 / r) ** 2 / 2
         elif r > 0:
             w = float(4 + (t - 4) * (1 + (1 - 2 / t) / r) ** 2)
-        p = stats.f.sf(statistic, k, w) if np.isfinite(w) else stats.chi2.sf(k * statistic, k)
+        p = fdtrc(k, w, statistic) if np.isfinite(w) else chdtrc(k, k * statistic)
         return JointTest(statistic=statistic, df_numerator=k, df_denominator=w, p_value=float(p))
 
     def __repr__(self) -> str:
@@ -313,7 +313,7 @@ def combine(
     inside, b = np.diag(within), np.diag(between)
     with np.errstate(divide="ignore", invalid="ignore"):
         df = np.where(b > 0, (m - 1) * (1 + m * inside / b) ** 2, np.inf)
-    t = stats.t.ppf((1 + level) / 2, df)
+    t = stdtrit(df, (1 + level) / 2)
     estimate, error, low, high = _interval(q.mean(axis=0), inside + b / m, t)
     columns = {"estimate": estimate, "std_error": error, "df": df, "low": low, "high": high}
     return CombinedEstimates(
@@ -368,7 +368,7 @@ def inferences(
 ) -> Inference:
     """Fit every analysis to every table; m releases are combined by the rules."""
     found = Inference([], np.empty((0, len(COLUMNS))), np.empty((m, 0, 2)))
-    normal = stats.norm.ppf((1 + confidence) / 2)  # each table taken as it is, a large sample
+    normal = ndtri((1 + confidence) / 2)  # each table taken as it is, a large sample
     for analysis, fit in analyses.items():
         q, u, names = _fitted(analysis, fit, frames)
         alone = [_interval(q[l], u[l], normal) for l in range(len(q))]
@@ -423,7 +423,7 @@ def fully_synthetic(q: Array, u: Array, confidence: float) -> _Interval:
     positive = total > 0
     with np.errstate(divide="ignore", invalid="ignore"):
         df = np.where(positive, (m - 1) * (1 - m * within / ((m + 1) * b)) ** 2, np.inf)
-    t = stats.t.ppf((1 + confidence) / 2, df)
+    t = stdtrit(df, (1 + confidence) / 2)
     return _interval(q.mean(axis=0), np.where(positive, total, within), t)
 
 

@@ -15,8 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.linear_model import LogisticRegression
-from sklearn.tree import DecisionTreeClassifier
 
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.matching import distinct_rows
@@ -217,6 +215,8 @@ def _fitted(X: Array, at: Profiles, c: float) -> Array:
     o, s = at.original > 0, at.release > 0
     rows, label = np.concatenate([X[o], X[s]]), np.repeat([0, 1], [o.sum(), s.sum()])
     weights = np.concatenate([at.original[o], at.release[s]])
+    from sklearn.linear_model import LogisticRegression  # slow
+
     model = LogisticRegression(C=RIDGE, solver="newton-cholesky", max_iter=200, tol=slack)
     return np.asarray(model.fit(rows, label, sample_weight=weights).predict_proba(X)[:, 1])
 
@@ -235,6 +235,8 @@ def _tree(
     elif permute:
         released = rng.permutation(released)
     seed = int(rng.integers(2**31))
+    from sklearn.tree import DecisionTreeClassifier  # slow
+
     tree = DecisionTreeClassifier(min_samples_leaf=MIN_LEAF, random_state=seed).fit(X, released)
     score, one = tree.predict_proba(X)[:, -1], np.ones(len(X))
     c, s = float(released.mean()), released.astype(float)

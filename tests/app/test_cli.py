@@ -496,6 +496,16 @@ def test_what_lasts_is_told_again_where_nobody_watches(capsys, monkeypatch):
     assert len(re.findall(r"after 0 s: fit 25 %\n", said)) > 1 and "data 100 %" not in said
 
 
+def test_between_two_stages_a_line_names_the_one_that_is_done(capsys, monkeypatch):
+    monkeypatch.setattr(terminal, "SILENT", 0.05)
+    with Bars(Console(stderr=True, force_terminal=False, width=80)) as bars:
+        bars("in all", 0, 100)
+        bars("utility", 1, 1)
+        bars("in all", 98, 100)
+        time.sleep(0.3)
+    assert "after 0 s: in all 98 %, utility is done\n" in capsys.readouterr().err
+
+
 def test_bars_show_stages_on_a_terminal(capsys):
     with Bars(Console(stderr=True, force_terminal=True, width=80)) as bars:
         bars("fit", 1, 2)

@@ -1,9 +1,9 @@
 """What to do next: steps that change the file, each a key of the study; followed, they help."""
 
 import io
-import json
 import re
 import tomllib
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -14,13 +14,23 @@ from sklearn.metrics import mutual_info_score
 from bayes_risk._core.formats import number, percent
 from bayes_risk.app.output import render_study
 from bayes_risk.app.run import run_study
-from bayes_risk.app.run.next_steps import _coarser, _related
+from bayes_risk.app.run.next_steps import (
+    _coarser,
+    _model,
+    _related,
+    _useful,
+    finer_grids,
+    lines_of_cure,
+)
 from bayes_risk.app.study.declare import read_data
-from bayes_risk.app.study.study import parse_study
+from bayes_risk.app.study.known_keys import KEYS
+from bayes_risk.app.study.study import candidate_study, parse_study
 from bayes_risk.data.coarsening import coarsened, share_unique
 from bayes_risk.reporting.terminal import print_result
-from bayes_risk.reporting.verdicts.reason import GAINED
-from bayes_risk.reporting.verdicts.reasons import MATCHES
+from bayes_risk.reporting.verdicts.doubts import CURES
+from bayes_risk.reporting.verdicts.reason import GAINED, USE, Reason
+from bayes_risk.reporting.verdicts.reasons import CERTAIN, MATCHES
+from bayes_risk.reporting.verdicts.verdict import judge
 
 N = 240
 rng = np.random.default_rng(8)
@@ -58,38 +68,37 @@ def test_steps_name_keys_and_what_they_change_and_help(study, tmp_path):
     first = run_study(parse_study(study))
     assert first.verdict.outcome == "above your thresholds"
     steps = first.verdict.steps
-    assert [s.key for s in steps] == ["[data] coarsen", "[model] kind", "[release] m", ""]
-    assert "income = { unit = " in steps[0].change and "keep = [-8] }" in steps[0].change
-    assert "age = { unit = " in steps[0].change
+    pasted = [tomllib.loads(step.lines) for step in steps]
+    coarser = pasted[0]["data"]["coarsen"]
+    assert {*coarser["income"]} >= {"unit", "keep"} and coarser["income"]["keep"] == [-8]
+    assert pasted[1:] == [
+        {"model": {"kind": "DPMPM"}, "data": {"levels": {"age": "held", "income": "held"}}},
+        {"release": {"m": 1}},
+        {"data": {"columns": ["sex", "income"]}, "identification": {"known": ["sex"]}},
+    ]
     assert steps[1].change == (
-        '"DPMPM", with [data.levels] age and income = "held"; '
-        "remove [model] order, [model] missing_numbers, [identification] radius"
+        "Use latent classes; remove [model] order, [model] missing_numbers, [identification] radius"
     )
     found = pd.read_csv(tmp_path / "people.csv")
     alone = (~found.duplicated(["age", "sex"], keep=False)).mean()
     assert f"{100 * alone:.1f} % of the records are unique in the keys now" in steps[0].effect
     screen = Console(file=io.StringIO(), width=100)
     print_result(first, [], console=screen)
-    said = screen.file.getvalue().replace("\n", " ").replace("  ", " ")
-    assert "Next: [data] coarsen = {" in said and "} } (3 more steps) Under" in said
+    said = screen.file.getvalue()
+    assert "Next: Make numbers coarser (3 more steps)\n  [data]\n  coarsen = { " in said
     page = render_study(first)
     assert page.index("What to do next") < page.index("What the intruder is assumed")
+    assert all(step.lines in page.replace("&#34;", '"') for step in steps)
     # as the page says
-    unit = json.loads(steps[0].change.split("age = { unit = ")[1].split(" ")[0])
-    income = dict(
-        part.split(" = ") for part in steps[0].change.split("{ ")[2].split(", keep")[0].split(", ")
-    )
-    how = {key: float(value) for key, value in income.items()} | {"keep": [-8]}
-    study["data"]["coarsen"] = {"age": {"unit": unit}, "income": how}
-    study["data"]["levels"] = {"age": "held", "income": "held"}
-    study["model"] = {"kind": "DPMPM", "n_classes": 8, "draws": 50, "tune": 50}
+    study["data"] |= pasted[0]["data"] | pasted[1]["data"]
+    study["model"] = pasted[1]["model"] | {"n_classes": 8, "draws": 50, "tune": 50}
     study["identification"].pop("radius")
     then = run_study(parse_study(study))
     before, after = (one.attribute.records["probability"].mean() for one in (first, then))
     assert (
         then.attribute.certain().to_numpy().sum() == 0 < first.attribute.certain().to_numpy().sum()
     )
-    assert after < before / 3 and not any(s.key == "[model] kind" for s in then.verdict.steps)
+    assert after < before / 3 and not any("kind" in s.lines for s in then.verdict.steps)
 
 
 def test_keys_become_coarser_until_the_file_is_within(study):
@@ -101,7 +110,7 @@ def test_keys_become_coarser_until_the_file_is_within(study):
     study["thresholds"]["true_match_rate"] = 2 * alone
     for times in (1.5, 4.0):
         (step,) = (s for s in _coarser(parse_study(study), df, {MATCHES}, times))
-        found = tomllib.loads(f"x = {step.change}")["x"]["age"]
+        found = tomllib.loads(step.lines)["data"]["coarsen"]["age"]
         made = df.assign(age=coarsened(table["age"], **found))
         assert found["unit"] > 2 and share_unique(made[["age", "sex"]]) <= alone / times
 
@@ -129,7 +138,7 @@ def test_the_unchanged_column_that_explains_most_is_named(study):
     parsed = parse_study(study)
     df = read_data(parsed.data)[0]
     (step,) = _related(parsed, df, {GAINED})
-    assert step.change.startswith("Leave level out of [data] columns")
+    assert step.change.startswith("Leave level out of the file")
     bands = pd.qcut(df["income"], 10, labels=False, duplicates="drop")
     chance = np.mean([mutual_info_score(bands, rng.permutation(df["level"])) for _ in range(2_000)])
     share = mutual_info_score(bands, df["level"]) - chance
@@ -142,8 +151,9 @@ def test_the_unchanged_column_that_explains_most_is_named(study):
 def test_none_is_told_to_assume_less(study):
     study["thresholds"]["true_match_rate"] = 0.0
     steps = run_study(parse_study(study)).verdict.steps
-    said = " ".join(step.setting() + step.effect for step in steps)
-    assert "known" not in said and "[thresholds]" not in said
+    said = " ".join(step.change + step.lines + step.effect for step in steps)
+    assert "knows" not in said and "thresholds" not in said
+    assert "known" not in " ".join(s.lines for s in steps if not s.change.startswith("Leave "))
 
 
 @pytest.mark.filterwarnings("ignore::bayes_risk.UnreliableWeightsWarning")
@@ -159,7 +169,10 @@ def test_a_doubt_alone_is_a_step(study):
     study["identification"].pop("radius")
     found = run_study(parse_study(study)).verdict
     assert found.outcome == "inconclusive"
-    assert [s.change for s in found.steps] == [f"[attribute] {r.cure}" for r in found.deciding]
+    assert [s.change for s in found.steps] == [r.cure for r in found.deciding]
+    for step in found.steps:
+        keys = tomllib.loads(step.lines)["attribute"]
+        assert keys and all(f"{key} = {value}" in step.change for key, value in keys.items())
     more = [
         "16" if "target_mcse" in r.cure else number(int(r.cure.split()[2]) / 30, 1)
         for r in found.deciding
@@ -169,6 +182,71 @@ def test_a_doubt_alone_is_a_step(study):
         f"{'may take' if n == '16' else 'takes at most'} {n} times as long"
         for r, n in zip(found.deciding, more, strict=True)
     ]
+
+
+def test_the_keys_that_cures_name_are_lines_of_a_study():
+    """Of every cure with a key and its value: known keys, as TOML; other words give none."""
+    settings = {"target_mcse": 0.05, "unreliable": 3, "chains": 8, "draws": 400, "targets": 120}
+    settings = {name: str(value) for name, value in settings.items()}
+    cures = {name: cure.format_map(Anything(settings)) for name, cure in CURES.items()}
+    found = {name: tomllib.loads(lines_of_cure(cure)) for name, cure in cures.items()}
+    assert found["unreliable"] == {"attribute": {"refit_budget": 3, "target_mcse": 0.05}}
+    assert found["chains"] == {"model": {"chains": 8}}
+    assert found["targets"] == {"attribute": {"targets": 120}}
+    assert found["importance"] == {"attribute": {"evidence": "predictive"}}
+    assert found["fit"] == found["population"] == {}
+    for sections in found.values():
+        for section, keys in sections.items():
+            known = KEYS["model.DPMPM" if section == "model" else section]
+            assert {*keys} <= {*known}
+    named = {name for name, cure in cures.items() if re.search(r"\w = \S", cure)}
+    assert {name for name, sections in found.items() if sections} >= named - {"model rejected"}
+
+
+class Anything(dict):
+    """A number for every name that a cure leaves open."""
+
+    def __missing__(self, key):
+        return "7"
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ("predictive", {"predictive": True, "n": 21}),
+        ({"percent": 10, "n": 11}, {"percent": 10, "n": 21}),
+        ({"income": "predictive"}, {"income": {"predictive": True, "n": 21}}),
+        ({"income": {"additive": 500, "n": 5, "truth": "add"}, "sex": "levels"}, None),
+    ],
+)
+def test_a_finer_grid_is_pasted_and_holds_the_values_of_the_coarser(study, given, wanted):
+    made = parse_study(study | {"attribute": {"guesses": given}})
+    lines = tomllib.loads(finer_grids(made))["attribute"]["guesses"]
+    assert lines == wanted or lines["income"] == {"additive": 500, "n": 9, "truth": "add"}
+    assert parse_study(study | {"attribute": {"guesses": lines}}).attribute.guesses is not None
+
+
+def test_files_made_elsewhere_are_left_out_and_no_key_of_a_model_changes(study, tmp_path):
+    """What made them is only assumed; `m` does not go with `files`."""
+    table = pd.read_csv(study["data"]["path"])
+    table.to_csv("z.csv", index=False)
+    study["release"] = {"files": ["z.csv", "z.csv"], "columns": ["income"]}
+    steps = [*_model(parse_study(study), table, {GAINED, CERTAIN})]
+    assert [(step.change, step.lines) for step in steps] == [("Release one of the files", "")]
+
+
+def test_candidates_of_a_file_that_is_not_useful_enough_go_into_the_study(study):
+    """As the step gives them, with the study around them."""
+    df = pd.read_csv(study["data"]["path"])
+    reason = Reason("utility", USE[0], "Of little use.")
+    verdict = judge(None, None)
+    (step,) = _useful(parse_study(study), df, replace(verdict, reasons=(reason,)))
+    found = parse_study(study | tomllib.loads(step.lines))
+    assert candidate_study(found, "other").model.min_leaf == parse_study(study).model.min_leaf // 2
+    study["model"] = {"kind": "Marginals"}
+    (step,) = _useful(parse_study(study), df, replace(verdict, reasons=(reason,)))
+    found = parse_study(study | tomllib.loads(step.lines))
+    assert candidate_study(found, "other").model.order == ["income"]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Risk by group in a study: keys, report, files, and nothing of it on the page that may leave."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk.app.output import redacted_files, render_study, write_run
 from bayes_risk.app.run import run_study
 from bayes_risk.app.study.study import parse_study
+from tests.helpers.first_screen import first_screens, strange_numbers, written_summary
 
 BY = {"area": [], "age": [30, 50]}
 N = 90
@@ -68,6 +70,22 @@ def test_page_and_files_have_the_groups(result, tmp_path):
     assert len(groups) == len(table) == 5
     np.testing.assert_allclose([g["probability"] for g in groups], table["probability"])
     assert len(pd.read_csv(tmp_path / "identification_groups.csv")) == 2
+
+
+@pytest.mark.check
+def test_every_number_of_the_first_screen_is_one_of_the_summary(result):
+    screens, content = first_screens(result), written_summary(result)
+    assert strange_numbers(screens, content) == []
+    measures, cells = content["attribute_risk"]["measures"], ("value", "mcse", "baseline")
+    for words, name in (("mean", "mean_probability"), ("worst", "max_probability")):
+        row = re.search(rf"truth's probability, {words} +(\S+) +(\S+) +(\S+)", screens["terminal"])
+        assert [float(cell) for cell in row.groups()] == [
+            round(measures[name][c], 3) for c in cells
+        ]
+    rise = re.search(r"flat prior\s+above\s+(\S+)\s+(\S+)", screens["page"]).groups()
+    assert float(rise[0]) == round(measures["max_probability"]["value"], 3)
+    del content["identification_risk"]
+    assert len(strange_numbers(screens, content)) > 1
 
 
 def test_nothing_of_the_groups_leaves(result):

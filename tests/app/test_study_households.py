@@ -100,8 +100,17 @@ def test_the_model_and_the_intruder_have_the_households_of_the_data(tmp_path, ho
     out, limits = tmp_path / "out", {"household_match_rate": 0.0}
     audit = {"targets": 3, "intruder": {"household": household}}
     found = audited(
-        study(tmp_path, **NESTED, attribute=audit, thresholds=limits, output={"folder": str(out)})
+        study(
+            tmp_path,
+            **NESTED,
+            attribute=audit,
+            membership={"held_out": 0.25, "records": 4, "alternatives": 10},
+            thresholds=limits,
+            output={"folder": str(out)},
+        )
     )
+    assert (~found.membership.member).sum() == 10  # households
+    assert "the household that is not known" in found.membership.assumptions["question"]
     made = found.release.datasets[0]
     assert (made["hid"] == TABLE["hid"]).all() and (made["relate"] == TABLE["relate"]).all()
     assert ("but those of" in found.attribute.assumptions["records"]) == (household == "unknown")

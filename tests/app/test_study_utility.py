@@ -12,6 +12,7 @@ from bayes_risk.app.output import render_study
 from bayes_risk.app.run import run_study
 from bayes_risk.app.study.declare import utility_options
 from bayes_risk.app.study.study import parse_study, read_study
+from tests.helpers.first_screen import first_screens, strange_numbers, written_summary
 from tests.reporting.test_report import Page
 
 ANALYSES = """
@@ -108,6 +109,14 @@ def test_it_changes_no_other_number(result, folder):
 
 def _data(folder):
     return {"data": {"path": str(folder / "people.csv"), "index": "id"}}
+
+
+@pytest.mark.check
+def test_every_number_of_the_first_screen_is_one_of_the_summary(result):
+    screens, content = first_screens(result), written_summary(result)
+    assert strange_numbers(screens, content) == []
+    del content["utility"]
+    assert ("terminal", "1.516") in strange_numbers(screens, content)
 
 
 @pytest.mark.check

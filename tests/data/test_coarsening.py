@@ -22,6 +22,9 @@ from bayes_risk.data.coarsening import (
         ([1.26, np.nan, 2.0], {"unit": 0.5}, [1.5, np.nan, 2.0]),
         ([-7, 0, 7], {"unit": 5, "least": -3}, [-3, 0, 5]),
         ([4, 6], {"unit": 2.5}, [5.0, 5.0]),
+        ([0.149, 0.61, 1e-9], {"unit": 0.05}, [0.15, 0.6, 0.0]),  # 3 * 0.05 is not 0.15
+        ([3.1e-6, 7e22], {"unit": 1e-6}, [3e-6, 7e22]),
+        ([149.0, 7e22], {"unit": 1e2}, [100.0, 7e22]),
         ([12, 13], {"unit": 5, "most": 12}, [10, 10]),
     ],
 )
@@ -46,6 +49,15 @@ def test_what_is_proposed_is_enough_and_no_more(seed):
     finer = coarsened(column, **how | {"unit": how["unit"] / 2.5})
     assert share_alone(finer) > 0.01 or finer.nunique() > MOST_DISTINCT
     assert proposed(coarse, [-9]) == {}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_proposed_is_written_in_few_digits(seed):
+    rng = np.random.default_rng(seed)
+    shares = pd.Series(rng.gamma(3, 0.1, 2_000).round(4))
+    how = proposed(shares)
+    values = coarsened(shares, **how).unique().tolist()
+    assert max(len(repr(x)) for x in [*values, how["most"]]) <= 4
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -92,6 +92,9 @@ def by_string(module: str, node: ast.AST) -> Iterator[str]:
         yield ".".join([*here, name[level:]])
 
 
+TOP = (ast.Import, ast.ImportFrom)
+
+
 def within(name: str, package: str) -> bool:
     return name == package or name.startswith(package + ".")
 
@@ -310,6 +313,41 @@ def test_large_libraries_stay_in_their_rooms():
         for library, rooms in MAY_IMPORT.items()
         if within(name, library) and room_of(module) not in rooms
     ] == []
+
+
+SLOW = {"matplotlib", "scipy.stats", "scipy.integrate", "scipy.optimize", "sklearn", "statsmodels"}
+SLOW |= {"formulaic", "arviz", "pymc", "pytensor", "dask"}
+
+
+def test_commands_import_slow_libraries_where_they_are_used(imports):
+    """`identify` and a dry run wait for no library that they do not need; models import their own.
+
+    What the application and the front door import, modules of ours in between.
+    """
+    at_the_top = {
+        module.removesuffix(".__init__"): set(
+            imports_of(
+                module,
+                ast.Module([n for n in parsed(path).body if isinstance(n, TOP)], []),
+                typing_only=False,
+            )
+        )
+        for module, path in FILES.items()
+    }
+    reached = {m for m in at_the_top if room_of(f"{m}.x") == "app"}
+    reached |= ours(imports["bayes_risk.__init__"]) - {"bayes_risk.reporting.plots"}  # by name
+    waiting = [*reached]
+    while waiting:
+        new = ours(at_the_top[waiting.pop()]) - reached
+        reached |= new
+        waiting += new
+    assert "bayes_risk.release.own_rows" in reached  # through six others
+    found = {(m, name) for m in reached for name in at_the_top[m]}
+    assert {(m, n) for m, n in found for slow in SLOW if within(n, slow)} == set()
+    matched = [m for m in FILES if room_of(m) in ("_core", "data", "release")]
+    found = {(m, n) for m in matched for n in imports_of(m, parsed(FILES[m]), typing_only=False)}
+    slow = {"matplotlib", "scipy.stats", "sklearn"}
+    assert {(m, n) for m, n in found for one in slow if within(n, one)} == set()
 
 
 # --- the front door --------------------------------------------------------------------------

@@ -1,18 +1,27 @@
 """Nested mixtures: labels against a twin, posteriors and evidence against sums over all labels."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import logsumexp
+from scipy.special import gammaln, logsumexp
 from scipy.stats import chisquare
 
 import bayes_risk as br
+from bayes_risk.evidence.contract import Targets
 from bayes_risk.evidence.problem import AuditProblem
+from bayes_risk.intruder.guesses import GuessSet
 from bayes_risk.models.nested.completion import completed
 from bayes_risk.models.nested.masses import Theta
+from bayes_risk.models.nested.posterior import NestedHouseholds
 from bayes_risk.models.nested.sampler import add_counts, draw_nested_labels, sticks
+from bayes_risk.risk.membership.households import (
+    HouseholdsPosterior,
+    households_by_size,
+    in_one_row,
+)
 from tests.models.test_nested_rules import HOUSEHOLD, coded
 from tests.oracles.nested_households import (
     AGES,
@@ -21,7 +30,9 @@ from tests.oracles.nested_households import (
     TENURE,
     PriorDraws,
     drawn_theta,
+    every,
     log_marginal,
+    mass,
     possible,
     probability,
     table,
@@ -155,6 +166,43 @@ def test_predictives_are_sums_over_draws_of_whole_households():
             np.testing.assert_allclose(np.exp(log_sums[:, a, u]), sums, rtol=1e-9)
 
 
+@pytest.mark.parametrize("with_them", [True, False])
+def test_log_density_of_the_pymc_model_is_that_of_each_household(with_them):
+    from bayes_risk.models.nested.pymc_nested import pymc_of_nested
+
+    declared = replace(with_rules() if with_them else nested(), concentration_prior=(1.0, 1.0))
+    fit = declared.fit(table(Y), sample=False)
+    model, persons = fit.posterior.model, fit.posterior.persons
+    logp = pymc_of_nested(model, persons, transformed=False).compile_logp(mode="FAST_COMPILE")
+    rng = np.random.default_rng(3)
+    theta = drawn_theta(rng, 3)
+    alpha, beta = rng.gamma(2.0, size=2)
+    v, w = theta.pi[:, :1], theta.omega[:, :1]
+    lam, phi = np.split(theta.lam.T, [2], axis=1), np.split(np.moveaxis(theta.phi, 0, 2), [3], 2)
+    point = {"concentration": alpha, "member_concentration": beta, "stick": v, "member_stick": w}
+    point |= {f"levels_{k}": x for k, x in enumerate(lam)}
+    point |= {f"member_levels_{k}": x for k, x in enumerate(phi)}
+    by_hand = -alpha - beta
+    by_hand += np.log(alpha * (1 - v) ** (alpha - 1)).sum()
+    by_hand += np.log(beta * (1 - w) ** (beta - 1)).sum()
+    by_hand += 2 * (gammaln(2) + gammaln(4)) + 4 * (gammaln(3) + gammaln(4))  # flat Dirichlets
+    for s, one in enumerate(Y):
+        by_hand += np.log(probability(one, theta, s))
+        by_hand -= np.log(mass(1 + len(one[2]), theta, s, True)) if with_them else 0.0
+    assert logp(point) == pytest.approx(by_hand, rel=1e-12)
+
+
+@pytest.mark.slow
+def test_nuts_agrees_with_sweeps():
+    fits = [
+        with_rules().fit(table(Y), **LONG),
+        with_rules().fit(table(Y), draws=800, tune=500, chains=4, random_seed=1, sampler="nuts"),
+    ]
+    more = [("own", 50, ()), ("own", 30, (("child", 10),)), ("own", 70, (("spouse", 70),))]
+    (one, first), (two, second) = (np.array(predictive(f, [*Y, *more])).T for f in fits)
+    assert (np.abs(one - two) < 4 * np.hypot(first, second)).all()
+
+
 @pytest.mark.check
 def test_the_posterior_is_that_of_all_labels():
     fit = nested().fit(table(Y), **LONG)
@@ -189,6 +237,103 @@ def audited(fit, m, label, guesses, evidence):
         evidence=evidence,
         random_seed=3,
     )
+
+
+def test_households_are_targets_in_one_row():
+    """Log densities of whole households, and sums over draws of those of others."""
+    fit = with_rules().fit(table(Y), draws=6, tune=5, chains=2, random_seed=1)
+    data, model = fit.microdata, fit.posterior.model
+    whole = NestedHouseholds(model, fit._number, HOUSEHOLD)
+    columns = np.array([1, 2, 3])
+    (rows,) = (households_by_size(fit._number, whole.later(data.codes))[h] for h in (3,))
+    more = [("own", 70, (("spouse", 70), ("child", 10))), ("rent", 50, (("child", 10),) * 2)]
+    people, number = whole.outside(table(more).iloc[::-1], data)
+    others = in_one_row(people, households_by_size(number, whole.later(people))[3], columns)
+    profiles = in_one_row(data.codes, rows, columns)
+    guesses = GuessSet.of(others[:, None])
+    cases = Targets(profiles=profiles, record=rows[:, 0], columns=np.arange(9), guesses=guesses)
+    (found,) = HouseholdsPosterior(fit.posterior, whole, 3, columns, 4).predictives(
+        cases, rng=np.random.default_rng(1)
+    )
+    theta = [fit.posterior.draws.theta(h) for h in range(12)]
+    own, *each = (
+        np.array([probability(one, t, 2) / mass(3, t, 2, True) for t in theta])
+        for one in (Y[2], *more)
+    )
+    block, weights = slice(0, 1), np.random.default_rng(2).random((12, 1))
+    np.testing.assert_allclose(found.log_truth(block)[:, 0], np.log(own), rtol=1e-9)
+    sums = np.exp(found.log_sums(block, np.log(weights)))[..., 0]
+    for a, p in enumerate(each[::-1]):  # the rows of others stand in reverse order
+        by_batch = [(weights[b, 0] * p[b] / own[b]).sum() for b in np.split(np.arange(12), 4)]
+        np.testing.assert_allclose(sums[:, a], by_batch, rtol=1e-9)
+
+
+@pytest.mark.slow
+def test_membership_of_a_household_is_that_of_draws_of_the_prior():
+    """Against all possible households of two persons, for one data set and for two."""
+    prior = PriorDraws(150_000, (1, 2, 3), np.random.default_rng(7))
+    fit = with_rules().fit(table(Y), **LONG)
+    candidates = [Y[1], ("own", 70, (("spouse", 70),))]
+    known = prior.log_p([Y[0], Y[2]])
+    every_one = [one for one in every(2) if possible(one)]
+    files = [prior.log_p(file) for file in FILES]
+
+    def log_predictive(one, file, part):
+        after = known[part] + file[part]
+        return logsumexp(after + prior.log_p([one])[part]) - logsumexp(after)
+
+    def exact(one, m, part):
+        nothing = np.zeros(len(known))
+
+        def log_r(y):
+            base = log_predictive(y, nothing, part)
+            return sum(log_predictive(y, file, part) - base for file in files[:m]), base
+
+        mean = logsumexp([r + p for r, p in map(log_r, every_one)])
+        return log_r(one)[0] - mean
+
+    for m in (1, 2):
+        who, others = br.Intruder(household="unknown"), table(candidates[1:])
+        how = {"records": [1], "others": others, "alternatives": 2000, "random_seed": 3}
+        found = br.membership(fit, released(FILES[:m]), intruder=who, **how).records
+        assert found["member"].tolist() == [True, False]
+        parts = np.array_split(np.arange(len(known)), 10)
+        for k, one in enumerate(candidates):
+            spread = np.std([exact(one, m, part) for part in parts]) / 10**0.5
+            gap = found["log_bayes_factor"].iloc[k] - exact(one, m, np.arange(len(known)))
+            assert abs(gap) < 4 * np.hypot(found["mcse"].iloc[k], spread), (m, k, gap)
+
+
+def test_membership_of_households_and_what_it_refuses():
+    df = table(Y * 4)
+    fit = with_rules().fit(df, draws=20, tune=20, chains=2, random_seed=1)
+    release, who = fit.synthesize(2, random_seed=1), br.Intruder(household="unknown")
+    how = {"random_seed": 1, "alternatives": 10}
+    others = table([("own", 30, ()), ("rent", 50, (("child", 10),)), *Y[2:]])
+    found = br.membership(fit, release, intruder=who, records=[0, 2, 4], others=others, **how)
+    assert found.records.index.tolist() == [0, 1, 3, 0, 1, 3]  # first persons; none twice
+    assert found.summary().loc["members", "value"] == 3 and "others" not in found.assumptions
+    some = br.membership(fit, release, intruder=who, records=[0, 2, 4], others=others[:3], **how)
+    assert some.assumptions["others"] == "none of 3 persons"
+    rates = some.records["false_positive_rate"]
+    assert rates.iloc[2] == 0.5  # three persons: compared with nobody, not in the curve
+    assert some.summary().loc["auc", "value"] == pytest.approx(1 - rates.iloc[:2].mean())
+    plain = br.models.DPMPM(3).fit(df.drop(columns="hid"), draws=20, tune=20, random_seed=1)
+    of = br.Intruder(household="unknown", households=df["hid"])
+    alone = br.membership(
+        plain, plain.synthesize(2, random_seed=1), intruder=of, records=[0, 2], **how
+    )
+    assert alone.records.index.tolist() == [0, 1]
+    for right, more in (
+        ('give household="unknown"', {}),
+        ("no household of as many", {"others": table([("own", 50, (("child", 10),) * 3)])}),
+        ("exclude 1 households of others", {"others": table([("rent", 70, ())] + Y)}),
+        ('"composition" is not offered', {"intruder": br.Intruder(household="composition")}),
+    ):
+        with pytest.raises(br.InputError, match=right):
+            br.membership(fit, release, **({"intruder": who} if "others" in more else {}), **more)
+    with pytest.raises(br.InputError, match="others is not offered for households"):
+        br.membership(plain, plain.synthesize(1), intruder=of, others=df)
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ from bayes_risk.models.simulator.ratio import Examples, fitted_ratio
 from bayes_risk.models.simulator.trees import (
     FLOOR,
     SMALL,
-    Guesses,
+    PlacedGuesses,
     Outcome,
     Predictors,
     axes,
@@ -204,7 +204,10 @@ def test_trees_are_those_grown_with_each_guess(number):
         for v in (s, Z.ravel(), tried)
     ]
     predictors = Predictors(X, np.tile(X, (2, 1)), levels, ordered)
-    outcome, guesses = Outcome(*parts[0], *parts[1], 1 if number else 5), Guesses(record, *parts[2])
+    outcome, guesses = (
+        Outcome(*parts[0], *parts[1], 1 if number else 5),
+        PlacedGuesses(record, *parts[2]),
+    )
     bounds = tried[None, :, None] + np.array([-number, number])[:, None, None]
     order = np.lexsort((Z.ravel(), np.repeat([0, 1], n)))
     near = np.argsort(s), order, s, Z.ravel(), bounds
@@ -244,7 +247,7 @@ def test_trees_do_not_depend_on_the_value_of_the_record():
     once, own, guesses = (
         np.ones(n),
         np.arange(3),
-        Guesses(np.zeros(3, dtype=int), np.arange(3), np.ones(3)),
+        PlacedGuesses(np.zeros(3, dtype=int), np.arange(3), np.ones(3)),
     )
     for value in own:
         y = s.copy()

@@ -382,13 +382,13 @@ def test_lines_for_the_screen_are_short(audited):
     _, _, _, matched = audited
     unique = matched.exposure.summary()["most"]["replicated_uniques"]
     assert matched.exposure.line() == (
-        f"At most, one file shows: {int(matched.exposure.files['identical'].max())} identical "
-        f"records, {int(unique)} of 40 uniques, 40 unique values of the original"
+        f"At most, one file shows: {int(matched.exposure.files['identical'].max())} records "
+        f"equal in all columns, {int(unique)} of 40 uniques, 40 unique values"
     )
     original = br.exposure(ORIGINAL, ORIGINAL)
     assert original.line() == (
-        "The file shows: the original itself, 6 identical records, 4 of 4 uniques, 3 unique values "
-        "of the original"
+        "The file shows: the original itself, 6 records equal in all columns, 4 of 4 uniques, "
+        "3 unique values"
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 import bayes_risk
 from bayes_risk._core.formats import (
     at_most,
+    beside_share,
     error,
     factor,
     in_brackets,
@@ -89,3 +90,21 @@ def test_numbers_are_written_at_one_place():
     shown = [*package.glob("reporting/*.py"), *package.glob("reporting/plots/*.py")]
     for path in [*shown, *package.rglob("*result.py"), package / "reporting/verdicts/verdict.py"]:
         assert not re.search(r"\{[^{}]*:[+,]?\.\d[eg]\}", path.read_text()), path
+
+
+@pytest.mark.parametrize(
+    ("share", "mcse", "cell", "behind"),
+    [
+        (1.0, 0.2887, "0.423 to 1.000", " (0.423 to 1.000)"),
+        (0.2, 0.3055, "0 to 0.811", " (0 to 0.811)"),
+        (0.5, math.inf, "0 to 1.000", " (0 to 1.000)"),
+        (0.9, 0.05, "\N{PLUS-MINUS SIGN} 0.100", " +- 0.100"),
+        (1.0, 0.0, "0", " +- 0"),
+        (0.5, math.nan, "\N{EN DASH}", " +- \N{EN DASH}"),
+    ],
+)
+def test_the_interval_of_a_probability_stays_within_0_and_1(share, mcse, cell, behind):
+    assert error(mcse, share, share=True) == cell
+    assert beside_share(mcse, share) == behind
+    brackets = in_brackets(mcse, share, share=True)
+    assert brackets == ("" if cell in ("0", "\N{EN DASH}") else f" ({behind.strip(' ()')})")

@@ -402,12 +402,13 @@ def test_others_take_turns_where_they_are_many():
     data = br.Microdata.from_frame(table)
     last = table.columns[-1]  # others have the members' values, put together anew
     others = table.assign(**{last: table[last].to_numpy()[::-1]})
-    some = Others.of(others, data, 7, 5, np.random.default_rng(1))
+    of = data.encode(others, "others"), data.codes, (table.index, others.index)
+    some = Others.of(*of, 7, 5, np.random.default_rng(1))
     assert some.asked.shape == (5, 7)
     assert set(some.asked.ravel()) == set(range(30))
-    few = Others.of(others, data, 2, 5, np.random.default_rng(1))
+    few = Others.of(*of, 2, 5, np.random.default_rng(1))
     assert few.asked.shape == (15, 2)  # nobody is left out
-    everyone = Others.of(others, data, 7, 30, np.random.default_rng(1))
+    everyone = Others.of(*of, 7, 30, np.random.default_rng(1))
     assert (everyone.codes[everyone.person] == data.encode(others, "others")).all()
     assert everyone.count.sum() == 30 and everyone.asked.shape == (len(everyone.codes), 7)
 
@@ -417,7 +418,8 @@ def test_others_who_are_the_members_are_refused():
     data = br.Microdata.from_frame(table)
     for others in (table, table.sample(60, random_state=1).reset_index(drop=True)):
         with pytest.raises(br.InputError, match=f"{len(others)} of the {len(others)} records in"):
-            Others.of(others, data, 7, 5, np.random.default_rng(1))
+            of = data.encode(others, "others"), data.codes, (table.index, others.index)
+            Others.of(*of, 7, 5, np.random.default_rng(1))
 
 
 # --- limits --------------------------------------------------------------------------------------

@@ -67,6 +67,33 @@ def test_names_stand_at_the_points_and_the_threshold_is_drawn(found):
     assert set(line.get_ydata()) == {1}
 
 
+@pytest.mark.check
+def test_utility_is_judged_as_that_of_each_release_is(found, tmp_path):
+    """By the threshold between two candidates; without one it is not judged."""
+    assert not found.verdicts["usefulness"].any()
+    table, options = people(), {"permutations": 2}
+    fits = {name: model.fit(table, random_seed=1) for name, model in MODELS.items()}
+    made = {name: (fit, fit.synthesize(2, random_seed=2)) for name, fit in fits.items()}
+    how = {"identification": KEYS, "utility": options, "random_seed": 1}
+    plain = br.compare(made, table, **how)
+    useful = plain.summary().xs("pmse_cart", level="measure")["mean"].sort_values()
+    limit = Thresholds(utility={"pmse_cart": float(useful.mean())})
+    judged = br.compare(made, table, **how, thresholds=limit)
+    words = judged.verdicts["usefulness"].to_dict()
+    for name, (_, release) in made.items():
+        again = int(judged.seed_table.loc[name, 1]["utility"])
+        alone = br.utility(table, release, **options, random_seed=again)
+        assert words[name] == judge(None, None, limit, utility=alone).usefulness
+        assert words[name] in verdicts_in_words(judged)
+    assert words[useful.index[-1]] != "useful enough"
+    assert judged.verdicts["verdict"].equals(plain.verdicts["verdict"].loc[judged.verdicts.index])
+    axes = plot_verdicts(judged, utility="pmse_cart")
+    assert all(any(word in text.get_text() for text in axes.texts) for word in words.values())
+    line = next(one for one in axes.lines if one.get_label() == "utility required")
+    assert set(line.get_xdata()) == {limit.utility["pmse_cart"]}
+    assert "Verdict on utility" in report(judged, path=tmp_path / "r.html").read_text()
+
+
 def test_the_page_has_verdicts_and_links_to_audits_that_are_there(found, tmp_path):
     page = report(found, path=tmp_path / "r.html").read_text()
     assert "Verdict on each candidate" in page

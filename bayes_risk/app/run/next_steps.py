@@ -4,8 +4,9 @@ Steps change the file that is released, never what the intruder is assumed to kn
 expected to do is counted in the confidential table; only another audit shows what it does.
 """
 
+import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,11 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Ints
 from bayes_risk._core.formats import (
+    beside_share,
     counted,
     number,
     percent,
-    toml_key,
-    toml_value,
-    two_errors,
+    toml_pair,
 )
 from bayes_risk.app.study.known_keys import KEYS
 from bayes_risk.app.study.study import Study
@@ -32,6 +32,7 @@ from bayes_risk.data.coarsening import (
 )
 from bayes_risk.data.variables import is_numeric
 from bayes_risk.release.release import Release
+from bayes_risk.reporting.verdicts.doubts import CURES
 from bayes_risk.reporting.verdicts.groups import MATCHED_GROUPS
 from bayes_risk.reporting.verdicts.reason import ABOVE, GAINED, OPEN, USE, WITHIN, NextStep
 from bayes_risk.reporting.verdicts.reasons import CERTAIN, COLUMNS, LIMITS, MATCHES
@@ -43,7 +44,14 @@ MOST = 3  # records that are named
 BANDS = 10  # of a number, to see how far it is related to another column
 LOOKED_AT = 5_000  # records, at most, to see it
 SMALLEST = 1e-9  # entropy beyond chance of a column that varies
-ATTRIBUTE_KEYS = ("targets", "target_mcse", "refit_budget", "evidence")
+SECTION_OF = {  # of keys that cures name
+    **dict.fromkeys(("targets", "target_mcse", "refit_budget", "evidence"), "attribute"),
+    **dict.fromkeys(("chains", "draws"), "model"),
+    "accept_simulated": "thresholds",
+    "parameters": "release",
+    "permutations": "utility",
+    "corresponds": "identification",
+}
 SHOW_VALUES = ("CART", "Forest", "PMM")  # models whose files hold values of the data
 
 
@@ -56,29 +64,70 @@ def next_steps(study: Study, df: pd.DataFrame, verdict: Verdict) -> tuple[NextSt
     if not above:
         open_ = [r for r in verdict.reasons if r.outcome == OPEN and r.cure]
         return tuple(
-            NextStep("", where_it_stands(r.cure), f"It settles: {r.measure}{_cost(study, r.cure)}")
+            NextStep(
+                r.cure,
+                f"It settles: {r.measure}{_cost(study, r.cure)}",
+                finer_grids(study) if r.cure == CURES["grid coarse"] else lines_of_cure(r.cure),
+            )
             for r in open_
-        ) + _useful(verdict)
+        ) + _useful(study, df, verdict)
     steps = [
         *_columns(verdict),
         *_coarser(study, df, above, _too_many(verdict)),
         *_model(study, df, above),
         *_related(study, df, above),
     ]
-    return tuple(dict.fromkeys(steps)) + _useful(verdict)
+    return tuple(dict.fromkeys(steps)) + _useful(study, df, verdict)
 
 
-def _useful(verdict: Verdict) -> tuple[NextStep, ...]:
+def _useful(study: Study, df: pd.DataFrame, verdict: Verdict) -> tuple[NextStep, ...]:
     """What may make the file useful enough."""
-    change = "Compare other models and settings: add [compare], then run bayes-risk compare"
+    change, leaf = (
+        "Compare other models: run bayes-risk compare",
+        getattr(study.model, "min_leaf", 0),
+    )
+    made = study.synthesized_in(df)
+    other = {"min_leaf": max(leaf // 2, 1)} if leaf else {"kind": "CART", "order": made}
+    lines = pasted({"compare.other": {"model": other}})
     return tuple(
-        NextStep("", change, r.sentence.rstrip(".")) for r in verdict.reasons if r.outcome == USE[0]
+        NextStep(change, r.sentence.rstrip("."), lines)
+        for r in verdict.reasons
+        if r.outcome == USE[0]
     )[:1]
 
 
-def where_it_stands(cure: str) -> str:
-    """A cure with the section of the study that holds its key, where it begins with one."""
-    return f"[attribute] {cure}" if cure.partition(" = ")[0] in ATTRIBUTE_KEYS else cure
+def pasted(sections: Mapping[str, Mapping[str, Any]]) -> str:
+    """Keys of sections as lines of a study file."""
+    parts = (
+        "\n".join([f"[{name}]", *(toml_pair(*pair) for pair in keys.items())])
+        for name, keys in sections.items()
+    )
+    return "\n\n".join(parts)
+
+
+def lines_of_cure(cure: str) -> str:
+    """The keys that a cure names, each as it is first given, as lines of a study file."""
+    found: dict[str, dict[str, Any]] = {}
+    for key, value in re.findall(r'(\w+) = ("\w+"|true|[\d.e-]*\d)', cure):
+        if key in SECTION_OF:
+            found.setdefault(SECTION_OF[key], {}).setdefault(key, json.loads(value))
+    return pasted(found)
+
+
+def finer_grids(study: Study) -> str:
+    """Guesses of numbers at half the distance, as lines of the study."""
+    given = study.attribute.guesses if study.attribute is not None else None
+
+    def finer(grid: Any) -> Any:
+        if grid in (None, "predictive"):
+            return {"predictive": True, "n": 21}
+        if isinstance(grid, str):  # levels
+            return grid
+        return grid.model_dump(exclude_defaults=True) | {"n": 2 * grid.n - 1}
+
+    if isinstance(given, dict):
+        return pasted({"attribute.guesses": {name: finer(grid) for name, grid in given.items()}})
+    return pasted({"attribute": {"guesses": finer(given)}})
 
 
 def _cost(study: Study, cure: str) -> str:
@@ -96,8 +145,8 @@ def _columns(verdict: Verdict) -> Iterator[NextStep]:
     """Columns that go out as they are."""
     for reason in verdict.reasons:
         if reason.outcome == ABOVE and reason.measure in COLUMNS:
-            change = "Leave the column out of [data] columns, or synthesise it ([release] columns)"
-            yield NextStep("", change, reason.sentence.rstrip("."))
+            change = "Leave the column out of the file, or synthesise it"
+            yield NextStep(change, reason.sentence.rstrip("."))
 
 
 def _too_many(verdict: Verdict) -> float:
@@ -147,19 +196,37 @@ def _coarser(
     if how:
         held = _as_they_are(study)
         how = held | {name: held.get(name, {}) | found for name, found in how.items()}
-        table = ", ".join(f"{toml_key(name)} = {toml_value(found)}" for name, found in how.items())
-        yield NextStep("[data] coarsen", f"{{ {table} }}", "; ".join(effects))
+        lines = pasted({"data": {"coarsen": how}})
+        yield NextStep("Make numbers coarser", "; ".join(effects), lines)
     for name, effect in without.items():
-        yield NextStep("", f"Leave {name} out of [data] columns, or synthesise it", effect)
+        yield _left_out(study, df, name, effect)
+
+
+def _left_out(study: Study, df: pd.DataFrame, name: str, effect: str) -> NextStep:
+    """A column that is not to be released as it is; the lines leave it out."""
+    kept = study.record_columns
+    every = study.data.columns or [*map(str, df), *([] if kept is None else map(str, kept))]
+    sections = {"data": {"columns": every}}
+    if study.identification is not None and name in study.identification.known:
+        sections["identification"] = {"known": study.identification.known}
+    less = {
+        of: {k: [c for c in v if c != name] for k, v in one.items()} for of, one in sections.items()
+    }
+    return NextStep(f"Leave {name} out of the file, or synthesise it", effect, pasted(less))
 
 
 def _model(study: Study, df: pd.DataFrame, above: Collection[str]) -> Iterator[NextStep]:
     """Another model, or another setting of it."""
     kind, gained = study.model.kind, any(measure.startswith(GAINED) for measure in above)
     leaf = getattr(study.model, "min_leaf", None)
+    if study.release.files is not None:  # which no key changes
+        if study.m > 1 and gained:
+            yield NextStep(
+                "Release one of the files", f"Each of the {study.m} adds to the evidence"
+            )
+        return
     if kind in SHOW_VALUES and CERTAIN in above:
-        numbers = [toml_key(str(c)) for c in df if is_numeric(df[c].dtype)]
-        levels = f', with [data.levels] {" and ".join(numbers)} = "held"' if numbers else ""
+        numbers = {str(c): "held" for c in df if is_numeric(df[c].dtype)}
         effect = (
             f"{kind} releases original values: one that only the target can have is disclosed with "
             "certainty; latent classes (DPMPM) give every level a positive probability"
@@ -168,13 +235,15 @@ def _model(study: Study, df: pd.DataFrame, above: Collection[str]) -> Iterator[N
         without = [f"[model] {key}" for key in type(study.model).model_fields if key in others]
         if numbers and study.identification is not None and study.identification.radius:
             without.append("[identification] radius")
-        levels += f"; remove {', '.join(without)}" * bool(without)
-        yield NextStep("[model] kind", f'"DPMPM"{levels}', effect)
+        change = "Use latent classes" + f"; remove {', '.join(without)}" * bool(without)
+        keys = {"model": {"kind": "DPMPM"}} | ({"data.levels": numbers} if numbers else {})
+        yield NextStep(change, effect, pasted(keys))
     elif leaf is not None and gained:
         effect = f"A released value is drawn from at least {2 * leaf} records, now {leaf}"
-        yield NextStep("[model] min_leaf", str(2 * leaf), effect)
+        yield NextStep("Use larger leaves", effect, pasted({"model": {"min_leaf": 2 * leaf}}))
     if study.m > 1 and gained:
-        yield NextStep("[release] m", "1", f"Each of the {study.m} files adds to the evidence")
+        effect = f"Each of the {study.m} files adds to the evidence"
+        yield NextStep("Release one file", effect, pasted({"release": {"m": 1}}))
 
 
 def _as_they_are(study: Study) -> dict[str, dict[str, Any]]:
@@ -205,7 +274,7 @@ def _related(study: Study, df: pd.DataFrame, above: Collection[str]) -> Iterator
         f"{other} is the unchanged column that is most informative about a synthesised one: it "
         f"explains {percent(found[one, other])} of the entropy of {one}"
     )
-    yield NextStep("", f"Leave {other} out of [data] columns, or synthesise it", effect)
+    yield _left_out(study, df, other, effect)
 
 
 def _explained(one: Ints, other: Ints) -> float:
@@ -262,7 +331,7 @@ def at_risk(
     return tuple(
         f"Record {label}: the probability of the true values rises from {number(row.prior)} to "
         f"{number(row.probability)}"
-        f"{f' +- {two_errors(row.mcse, row.probability)}' if row.mcse else ''} "
+        f"{beside_share(row.mcse, row.probability) if row.mcse else ''} "
         f"({verdict.prior or 'flat'} prior){_why(certain.loc[label], df, release, label)}"
         for label, row in zip(worst.index, worst.itertuples(), strict=True)
     )

@@ -24,6 +24,7 @@ from bayes_risk.data.table import read_table
 from bayes_risk.data.variables import Variable, declare_levels, declared
 from bayes_risk.demo import demo_data
 from bayes_risk.evidence.contract import drawn_as
+from bayes_risk.intruder.intruder import KNOWN
 from bayes_risk.matching.households import households_beside
 from bayes_risk.matching.result import NOBODYS
 from bayes_risk.matching.risk import MatchingOptions, identified
@@ -463,17 +464,25 @@ def _membership(study: Study, ready: Prepared, found: Found, seed: int, how: How
     """Who is in the data: asked of the release, or of one made without the records held out."""
     df, fit, release, section = ready.df, ready.fit, ready.release, study.membership
     seeds = [int(s.generate_state(1)[0]) for s in np.random.SeedSequence(seed).spawn(4)]
+    name = study.data.household if study.model.grouped else None
+    if name is not None and study.record_columns is not None:  # of whole households
+        df = df.assign(**{name: study.record_columns.loc[df.index, name]})
     others = section.others and read_like(section.others, df, **study.data.reading)
     if section.held_out is not None:
-        order = np.random.default_rng(seeds[0]).permutation(len(df))
+        unit = np.arange(len(df)) if name is None else pd.factorize(df[name])[0]
+        order = np.random.default_rng(seeds[0]).permutation(int(unit.max()) + 1)
         cut = min(max(round(section.held_out * len(order)), 1), len(order) - 1)
-        others, kept = df.iloc[np.sort(order[:cut])], df.iloc[np.sort(order[cut:])]
-        levels = {v.name: v.levels for v in fit.microdata.variables if isinstance(v, Variable)}
+        out = np.isin(unit, order[:cut])
+        others, kept = df[out], df[~out]
+        variables = (v for v in fit.microdata.variables if isinstance(v, Variable))
+        levels = {v.name: v.levels for v in variables if v.name != name}
         own = {"levels": levels, "random_seed": seeds[1], **how}
         fit = fit_model(study, ready.declaration, kept, **own)
         release = fit.synthesize(random_seed=seeds[2], **synthesis_options(study))
     options = section.given_to(br.membership) | {
-        "intruder": br.Intruder(section.knows_records),
+        "intruder": br.Intruder(
+            section.knows_records, household=KNOWN if name is None else "unknown"
+        ),
         "records": None if section.records == "all" else section.records,
         "others": others,
     }

@@ -8,7 +8,7 @@ before the release. One further record keeps it possible: of a category it has e
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import betaln
 
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.logspace import log_sum
@@ -56,6 +56,7 @@ def log_kernel_density(points: Array, values: Array, weights: Array, spread: Spr
     z = (points[:, None] - values) / h[:, None]
     with np.errstate(divide="ignore"):
         near = np.log(weights) - 0.5 * z**2 - np.log(h[:, None] * np.sqrt(2.0 * np.pi))
-    far = student.logpdf(points, DF, spread.mean, spread.sd)
+    away = ((points - spread.mean) / spread.sd) ** 2 / DF
+    far = -betaln(0.5, DF / 2) - 0.5 * (np.log(DF) + (DF + 1) * np.log1p(away)) - np.log(spread.sd)
     both = np.concatenate([np.broadcast_to(near, z.shape).T, far[None]])
     return np.asarray(log_sum(both) - np.log(total + 1.0))

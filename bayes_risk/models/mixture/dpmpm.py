@@ -22,7 +22,6 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 from scipy.special import gammaln
-from scipy.stats import gamma
 
 from bayes_risk._core.arrays import Array, Rng
 from bayes_risk._core.errors import InputError
@@ -43,6 +42,8 @@ from .state import Prior, ZeroLayout
 
 def _log_ratio(part: Any, posterior: MixturePosterior, other: Prior) -> Array:
     """log p_1 / p_0 of labels and concentration, and of level probabilities that are not out."""
+    from scipy.stats import gamma  # slow
+
     old, draws = posterior.prior, posterior.draws
     ratio = gamma.logpdf(draws.alpha, other.concentration[0], scale=1.0 / other.concentration[1])
     ratio -= gamma.logpdf(draws.alpha, old.concentration[0], scale=1.0 / old.concentration[1])

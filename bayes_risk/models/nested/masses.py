@@ -46,7 +46,7 @@ class CellMasses(NamedTuple):
         """Of all cells."""
         head = of_cells(rules.heads, theta.lam, np.ones(theta.lam.shape[1]))
         member = of_cells(rules.members, theta.phi, theta.omega)
-        return cls(head, member, member.sum(axis=2))
+        return cls(head, member, member @ np.ones(member.shape[2]))
 
 
 class Masses(NamedTuple):
@@ -136,7 +136,7 @@ def impossible_counts(masses: Masses, many: Ints, *, rng: Rng) -> Theta:
     psi, rule = np.ascontiguousarray(of_cell.psi.T), (rules.other, rules.spouse, rules.of_spouse)
     given = masses.begun, masses.fits, masses.partners
     draw_violations(rng, each, layout.sizes - 1, given, psi, rule, of_cell.member, members)
-    lam, phi = np.zeros_like(theta.lam), np.zeros_like(theta.phi)
+    lam, phi = np.zeros(theta.lam.shape), np.zeros(theta.phi.shape)
     for counts, cells, starts, levels, out in (
         (each.sum(axis=0), rules.heads, layout.of_household, theta.lam, lam),
         (members, rules.members, layout.of_member, theta.phi, phi),
@@ -212,40 +212,52 @@ def drawn_place(u, weights, n):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def one_cell(rng, every, guide, which, rule, e, but, b):
+def one_cell(rng, share, other_cell, which, other, spouse, of_spouse, e, but, b):
     """Cell of one who is no partner, goes with class e (-1: any), and not with class ``but``.
 
     Where ``which`` is 1: of a partner of class e, 0: who does not go with the head. -1: none found.
     """
-    other, spouse, of_spouse = rule
-    C = every.shape[1]
+    C = share.shape[1]
     for _ in range(TRIES):
-        u = rng.random()
-        c, u = guide[which, int(u * C)], u * every[which, C - 1]
-        while c < C - 1 and every[which, c] <= u:
-            c += 1
+        u = rng.random() * C
+        c = int(u)
+        if u - c >= share[which, c]:
+            c = other_cell[which, c]
         if which:
             good = e < 0 or e == (of_spouse[c] if spouse[b, c] else 0)
         else:
             good = (e < 0 or other[e, b, c]) and (but < 0 or not other[but, b, c])
-        if good:
+        if good and (of_spouse[c] > 0) == which:
             return c
     return -1
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def cumulate_cells(psi, of_spouse, every, guide):
-    """Weights of no partners and of partners (2, C), and where to look for what is above k / C."""
-    C = psi.shape[0]
-    for which in range(2):
-        total, c = 0.0, 0
-        for x in range(C):
-            total += psi[x] if (of_spouse[x] > 0) == which else 0.0
-            every[which, x] = total
-        for k in range(C):
-            while c < C - 1 and every[which, c] * C <= k * total:
-                c += 1
-            guide[which, k] = c
+def fill_alias(weights, room, share, other_cell):
+    """Tables of Walker's alias method (1977): cell c with probability share[c], else another."""
+    C, total, small, large = weights.shape[0], 0.0, 0, weights.shape[0]
+    for c in range(C):
+        total += weights[c]
+    for c in range(C):
+        share[c] = weights[c] * C / total if total > 0.0 else 1.0
+        other_cell[c] = c
+        if share[c] < 1.0:
+            room[small] = c
+            small += 1
+        else:
+            large -= 1
+            room[large] = c
+    while small > 0 and large < C:
+        small -= 1
+        c, big = room[small], room[large]
+        other_cell[c] = big
+        share[big] -= 1.0 - share[c]
+        if share[big] < 1.0:
+            large += 1
+            room[small] = big
+            small += 1
+    for k in range(small):  # what rounding leaves
+        share[room[k]] = 1.0
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -274,11 +286,18 @@ def draw_violations(rng, many, further, given, psi, rule, member, out):
     Only of the first t of each, the last of whom makes it impossible.
     """
     begun, fits, good = given
+    other, spouse, of_spouse = rule
     (S, B, F), C, M, (R, E) = many.shape, psi.shape[1], member.shape[2], (len(begun), len(good))
-    every, guide, room = np.empty((2, C)), np.empty((2, C), np.int64), np.empty(M)
+    share, other_cell, room = np.empty((2, C)), np.empty((2, C), np.int64), np.empty(M)
+    weights, cells = np.empty(C), np.empty(C, np.int64)
     kinds, filled, n = np.empty((R, 3 * E + 2)), np.empty(R, np.bool_), np.empty(C + 1, np.int64)
     for g in range(F):
-        cumulate_cells(psi[g], rule[2], every, guide)
+        partners = 0.0
+        for which in range(2):
+            for c in range(C):
+                weights[c] = psi[g, c] if (of_spouse[c] > 0) == which else 0.0
+                partners += weights[c] if which else 0.0
+            fill_alias(weights, cells, share[which], other_cell[which])
         n[:] = 0  # of each cell; n[-1]: of those that were not found
         for b in range(B):
             filled[:] = False
@@ -290,7 +309,7 @@ def draw_violations(rng, many, further, given, psi, rule, member, out):
                     if t == 0:
                         continue
                     if not filled[t]:
-                        fill_kinds(t, fits[:, b, g], good[:, b, g], every[1, C - 1], kinds[t])
+                        fill_kinds(t, fits[:, b, g], good[:, b, g], partners, kinds[t])
                         filled[t] = True
                     kind, u = 0, rng.random() * kinds[t, 3 * E + 1]
                     while kind < 3 * E + 1 and kinds[t, kind] <= u:
@@ -303,13 +322,34 @@ def draw_violations(rng, many, further, given, psi, rule, member, out):
                             place += 1
                     for j in range(t - 1 - (e > 0 and way < 2)):
                         goes, but = 0 if 0 <= place <= j else e, e if j == place else -1
-                        n[one_cell(rng, every, guide, 0, rule, goes, but, b)] += 1
+                        n[
+                            one_cell(
+                                rng, share, other_cell, 0, other, spouse, of_spouse, goes, but, b
+                            )
+                        ] += 1
                     if e:
-                        n[one_cell(rng, every, guide, 1, rule, e, -1, b)] += 1
+                        n[
+                            one_cell(rng, share, other_cell, 1, other, spouse, of_spouse, e, -1, b)
+                        ] += 1
                     if way == 0:
-                        n[one_cell(rng, every, guide, 0, rule, -1, e, b)] += 1
+                        n[
+                            one_cell(rng, share, other_cell, 0, other, spouse, of_spouse, -1, e, b)
+                        ] += 1
                     elif way == 1:
-                        n[one_cell(rng, every, guide, 1, rule, -1 if e else 0, -1, b)] += 1
+                        n[
+                            one_cell(
+                                rng,
+                                share,
+                                other_cell,
+                                1,
+                                other,
+                                spouse,
+                                of_spouse,
+                                -1 if e else 0,
+                                -1,
+                                b,
+                            )
+                        ] += 1
         for c in range(C):
             if n[c]:
                 for m in range(M):

@@ -23,7 +23,7 @@ from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.progress import Asked, Progress, shows_progress
-from bayes_risk._core.validate import positive, positives, whole_number
+from bayes_risk._core.validate import one_of, positive, positives, whole_number
 from bayes_risk.data.households import Households
 from bayes_risk.data.impossible import Impossible
 from bayes_risk.data.microdata import Codes, Microdata
@@ -31,7 +31,7 @@ from bayes_risk.data.record_weights import no_weights
 from bayes_risk.evidence.contract import Capabilities, Offer, drawn_in_words
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.intruder.intruder import Intruder
-from bayes_risk.models.fits.sampling import Length, mixing
+from bayes_risk.models.fits.sampling import Length, kept_chains, mixing
 from bayes_risk.models.fits.synthesis import Declaration, Request, Synthesis, Ticker, made_columns
 from bayes_risk.release.release import EncodedRelease
 
@@ -48,7 +48,7 @@ from .sampler import Model, NestedDraws, NestedPrior, first_draw, hole_of, neste
 
 DIAGNOSED = 100
 SHORTEST = 50
-FEWER = 8  # draws of a refit, which are not weighted
+FEWER = 4  # draws of a refit: each sweep one, not weighted
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +137,7 @@ class NestedDPMPM(Declaration):
         tune: int = 400,
         chains: int = 4,
         thin: int = 2,
+        sampler: str = "gibbs",
         sample: bool = True,
         random_seed: int | np.random.Generator | None = None,
         n_jobs: int = 1,
@@ -153,12 +154,16 @@ class NestedDPMPM(Declaration):
             Not offered.
         draws, tune, chains, thin : int
             Kept draws and warm-up sweeps of each chain; sweeps from draw to draw.
+        sampler : {"gibbs", "nuts"}
+            Blocked Gibbs sweeps, or NUTS with all classes summed out (small tables; the fits that
+            see releases are sampled by sweeps).
         sample : bool
             False: a fit with a start in the place of all draws; studies look at it.
         random_seed, n_jobs, progress
             As in `attribute_risk`.
         """
         no_weights(weights, "NestedDPMPM", "households have one each")
+        one_of("sampler", sampler, ("gibbs", "nuts"))
         length = Length.checked(draws=draws, tune=tune, chains=chains, thin=thin)
         rng = np.random.default_rng(random_seed)
         how: Any = {"levels": levels, "releases": releases, "missing": missing}
@@ -183,7 +188,9 @@ class NestedDPMPM(Declaration):
         starting, running = rng.spawn(2)
         starts = [first_draw(model, persons, child) for child in starting.spawn(chains)]
         tick = Ticker(progress, "fit", length.steps)
-        if sample:
+        if sample and sampler == "nuts":
+            found = _by_nuts(model, persons, length, n_jobs, running, tick)
+        elif sample:
             steps = draws, tune, thin
             how = {"rng": running, "n_jobs": n_jobs, "tick": tick}
             found = stage("draws", partial(nested_chains, model, persons, starts, steps, **how))
@@ -200,6 +207,22 @@ class NestedDPMPM(Declaration):
             posterior=posterior,
             diagnostics=_diagnostics(posterior) if sample else {},
         )
+
+
+def _by_nuts(
+    model: Model, persons: Persons, length: Length, n_jobs: int, rng: Rng, tick: Ticker
+) -> NestedDraws:
+    """Draws of the model as PyMC has it."""
+    import pymc as pm
+
+    from .pymc_nested import draws_of_nested, pymc_of_nested
+
+    def chains() -> Any:
+        with pymc_of_nested(model, persons, transformed=True):
+            how = {"return_inferencedata": True, "callback": lambda trace, draw: tick(1)}
+            return pm.sample(**length.options(n_jobs, rng), **how)
+
+    return draws_of_nested(kept_chains(chains, length))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -263,8 +286,7 @@ class NestedFit(Synthesis):
                 "judge the release with models.Simulator or identification_risk"
             )
             return Capabilities([Offer("predictive", refusal=why)])
-        relate = str(self.model.household.relate)
-        whole = NestedHouseholds(self.posterior.model, self._number, relate)
+        whole = NestedHouseholds(self.posterior.model, self._number, self.model.household)
         ways = [Offer(name, self) for name in ("predictive", "refit")]
         return Capabilities([*ways, Offer("household", whole)])
 
@@ -286,7 +308,7 @@ class NestedFit(Synthesis):
         model, own = self.posterior.model, self.posterior.own
         ((i, j),) = whereabouts(own, np.array([record]))
         n_draws = max(len(start.draws) // start.draws.n_chains // FEWER, 2)
-        how = {"rng": rng, "hole": hole_of(model, own, i, j), "n_draws": n_draws}
+        how = {"rng": rng, "hole": hole_of(model, own, i, j), "n_draws": n_draws, "thin": 1}
         return start.refitted(start.persons, SHORTEST // 2, **how)  # type: ignore[no-any-return]
 
     @property

@@ -17,9 +17,11 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from bayes_risk._core.arrays import Array, Flags, Ints, Rng
-from bayes_risk.data.microdata import Codes
+from bayes_risk.data.households import Households
+from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.evidence.contract import Predictive, Targets
 from bayes_risk.evidence.household import MemberTerms
 
@@ -83,19 +85,13 @@ def fill_products(base, levels, columns, own, W):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
-def add_levels(weight, W, table, begin, end, out):
-    """out[v] += weight sum_k W[k] table[k, v] of the levels of a column."""
-    K = W.shape[0]
-    k = 0
-    while k + 4 <= K:
-        a, b, c, d = weight * W[k], weight * W[k + 1], weight * W[k + 2], weight * W[k + 3]
-        for v in range(begin, end):
-            more = a * table[k, v] + b * table[k + 1, v]
-            out[v] += more + c * table[k + 2, v] + d * table[k + 3, v]
-        k += 4
-    for x in range(k, K):
-        for v in range(begin, end):
-            out[v] += weight * W[x] * table[x, v]
+def add_levels(weight, W, levels, begin, end, out):
+    """out[v] += weight sum_k W[k] levels[v, k] of the levels of a column."""
+    for v in range(begin, end):
+        total = 0.0
+        for k in range(W.shape[0]):
+            total += W[k] * levels[v, k]
+        out[v] += weight * total
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -112,13 +108,11 @@ def add_draws(which, persons, known, own, draws, allowed, columns, starts, found
     (H, F, M), U = omegas.shape, which.shape[0]
     K, most = F * M, max(1, (first[1:] - first[:-1]).max())
     psi, w, rest, base = np.empty((most, F)), np.empty(K), np.empty(F), np.empty(K)
-    of_heads, of_members = np.empty((F, lams.shape[1])), np.empty((K, phis.shape[1]))
-    W = np.empty((own.shape[1] + 1, K))
-    V = np.empty((own.shape[1] + 1, F))
+    W, V = np.empty((own.shape[1] + 1, K)), np.empty((own.shape[1] + 1, F))
     for h in range(H):
         pi, lam = pis[h].astype(np.float64), lams[h].astype(np.float64)
         of_classes, levels = side_by_side(omegas[h], phis[h])
-        of_heads[:], of_members[:], seen = lam.T, levels.T, -1
+        seen = -1
         for u in range(U):
             i, j = which[u]
             if i != seen:
@@ -129,8 +123,9 @@ def add_draws(which, persons, known, own, draws, allowed, columns, starts, found
             some = columns[kind]
             fill_rest(i, j, persons, known[kind], pi, lam, psi, rest)
             if kind == 2:
-                for k in range(K):
-                    base[k] = rest[k % F] * of_classes[k]
+                for m in range(M):
+                    for g in range(F):
+                        base[m * F + g] = rest[g] * of_classes[m * F + g]
                 total = fill_products(base, levels, some, own[u], W)
             else:
                 total = fill_products(rest, lam, some, own[u], V)
@@ -145,9 +140,9 @@ def add_draws(which, persons, known, own, draws, allowed, columns, starts, found
             for c in range(some.shape[0]):
                 begin, end = starts[kind][some[c]], starts[kind][some[c] + 1]
                 if kind == 2:
-                    add_levels(weight, W[c], of_members, begin, end, out)
+                    add_levels(weight, W[c], levels, begin, end, out)
                 else:
-                    add_levels(weight, V[c], of_heads, begin, end, out)
+                    add_levels(weight, V[c], lam, begin, end, out)
             for a in several[u]:
                 if a < 0:
                     break
@@ -285,7 +280,17 @@ class NestedHouseholds:
 
     model: Model
     number: Ints  # (n,): household of each record
-    relate: str
+    declared: Households
+
+    @property
+    def id(self) -> str:
+        """The column of households."""
+        return self.declared.id
+
+    @property
+    def relate(self) -> str:
+        """The column of the relation to the head."""
+        return str(self.declared.relate)
 
     def terms(self, posterior: "NestedPosterior", members: Targets) -> list[MemberTerms]:
         """By draw and class of households."""
@@ -318,6 +323,16 @@ class NestedHouseholds:
             rows, number = codes[right].reshape(-1, p), np.repeat(np.arange(len(right)), J)
             wrong[right] = ~self.model.rules.allow(households_in(rows, layout, number))
         return np.asarray(wrong)
+
+    def later(self, codes: Codes) -> Ints:
+        return np.asarray(codes[:, self.model.layout.relate] != self.model.layout.head, np.int64)
+
+    def outside(self, others: pd.DataFrame, data: Microdata) -> tuple[Codes, Ints]:
+        number, name = self.declared.of(others).number, self.declared.id
+        variable: Any = data.variables[data.columns.index(name)]
+        codes = data.encode(others.assign(**{name: variable.levels[0]}), "others")
+        self.model.rules.refuse(households_in(codes, self.model.layout, number), "others")
+        return codes, number
 
 
 @lru_cache(maxsize=16)
@@ -380,6 +395,7 @@ class NestedPosterior:
         rng: Rng,
         n_jobs: int = 1,
         n_draws: int | None = None,
+        thin: int | None = None,
         tick: Callable[[int], None] = lambda done: None,
         hole: Hole | None = None,
     ) -> "NestedPosterior":
@@ -389,7 +405,9 @@ class NestedPosterior:
         last = [(self.draws.theta(h), self.draws.alpha[h]) for h in range(size - 1, C * size, size)]
         hole = hole or self.hole
         how: dict[str, Any] = {"rng": rng, "n_jobs": n_jobs, "tick": tick, "hole": hole}
-        draws = nested_chains(self.model, persons, last, (n_draws or size, tune, self.thin), **how)
+        draws = nested_chains(
+            self.model, persons, last, (n_draws or size, tune, thin or self.thin), **how
+        )
         return replace(self, persons=persons, draws=draws, hole=hole)
 
 

@@ -31,7 +31,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
-from scipy.stats import gamma, halfnorm, norm
 
 from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.batches import batch_of_draws
@@ -495,6 +494,8 @@ class RegressionReweighting:
 
 def log_prior_of(part: Part, draws: Coefficients) -> Array:
     """Log prior density of draws of a regression that NUTS sampled, up to a constant, (H,)."""
+    from scipy.stats import gamma, halfnorm, norm  # slow
+
     prior = part.prior
     beta, extra = inside(part, draws)
     wide = (slice(None), *[None] * (beta.ndim - 2))

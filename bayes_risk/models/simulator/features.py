@@ -20,7 +20,7 @@ import numpy.typing as npt
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk.data.microdata import Codes, Microdata
 
-from .trees import Guesses, Outcome, Predictors, axes, trees_with_guesses
+from .trees import PlacedGuesses, Outcome, Predictors, axes, trees_with_guesses
 
 A = 0.3, 3.0  # added to counts: rare cells, and common ones
 BINS = 8  # of a number that stands in a context
@@ -153,13 +153,13 @@ class Features:
         self, look: "_Look", j: int, others: Sequence[int], size: int, guess: Array, record: Ints
     ) -> tuple[Array, Array, Array]:
         """Rows near each guess (Q,) in its leaf, and likelihoods; of no guess, that of y's tree."""
-        of_y, of_Z = (  # in one layout: compiled once
+        of_y, of_Z = (
             np.ascontiguousarray(x[..., others]).reshape(-1, len(others))
             for x in (look.bins.y, look.bins.Z)
         )
         d = 1 + np.maximum(of_y.max(axis=0), of_Z.max(axis=0))
         ordered = np.array([k in self.edges for k in others]) | (d < 3)
-        y, Z = look.y[:, j], look.Z[..., j].ravel()
+        y, Z = look.y[:, j].copy(), look.Z[..., j].ravel()  # in one layout: compiled once
         parts = [(v.astype(np.int64), np.ones(len(v))) for v in (y, Z, guess)]
         if j in self.spread:
             parts = [(np.zeros(len(v), dtype=np.int64), v - y.mean()) for v in (y, Z, guess)]
@@ -170,7 +170,7 @@ class Features:
         lines = np.argsort(y, kind="stable"), np.lexsort((Z, file)), y, Z, bounds
         Q, W = len(guess), len(widths)
         out = np.zeros((Q, W)), np.zeros((len(look.Z), Q, W)), np.zeros(max(Q, 1))
-        of: Any = predictors, axes(predictors, outcome), outcome, Guesses(record, *parts[2])
+        of: Any = predictors, axes(predictors, outcome), outcome, PlacedGuesses(record, *parts[2])
         trees_with_guesses(*of, size, lines, out)
         return out
 

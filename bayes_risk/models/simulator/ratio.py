@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import t
+from scipy.special import stdtrit
 
 from bayes_risk._core.arrays import Array, Ints
 
@@ -101,7 +101,7 @@ def fitted_ratio(examples: Examples, steps: Ints) -> RatioFit:
             error = float(gain.std(ddof=1) / np.sqrt(len(gain)))
             worth = float(gain.mean()) - CAUTION * error
             if best is None or worth > best.worth + 1e-12:
-                sure = gain.mean() > t.ppf(SURE, len(gain) - 1) * error
+                sure = gain.mean() > stdtrit(len(gain) - 1, SURE) * error
                 best = _Choice(worth, bool(sure), some, penalty, w, H, log_p, gain)
             if worth < before_it:  # smaller ones fit worse still
                 break

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
-from scipy.stats import beta
+from scipy.special import betaincinv
 
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
@@ -210,8 +210,8 @@ def calibration(risk: AttributeRisk, *, bins: int = 10) -> pd.DataFrame:
     each = pd.DataFrame({"predicted": confidence, "frequency": right}).groupby(place / bins)
     table, n = each.mean().rename_axis("bin"), each.size()
     k = each["frequency"].sum()
-    low = np.where(k == 0, 0.0, beta.ppf(TAIL, k + 0.5, n - k + 0.5))
-    high = np.where(k == n, 1.0, beta.ppf(1 - TAIL, k + 0.5, n - k + 0.5))
+    low = np.where(k == 0, 0.0, betaincinv(k + 0.5, n - k + 0.5, TAIL))
+    high = np.where(k == n, 1.0, betaincinv(k + 0.5, n - k + 0.5, 1 - TAIL))
     return table.assign(low=low, high=high, records=n)
 
 

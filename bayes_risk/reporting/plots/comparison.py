@@ -97,7 +97,8 @@ def plot_verdicts(
     """Candidates by utility (x) and the largest risk over its threshold (y), with verdicts.
 
     Below the line no threshold is passed, but for values that are disclosed with certainty, of
-    which none is allowed: how many stands beside the name.
+    which none is allowed: how many stands beside the name. So does the verdict on utility, and a
+    threshold of the utility drawn is a line.
     """
     axes, name = axes_of(ax, (7.2, 4.2)), found.axes(None, utility)[1]
     useful = found.summary().xs(name, level="measure")
@@ -113,12 +114,15 @@ def plot_verdicts(
         style = styled(kwargs, color=VERDICTS[word], marker=marker[word], ls="", ms=8, capsize=2)
         across, along = (2 * np.nan_to_num(row[k]) for k in ("useful_mcse", "mcse"))
         axes.errorbar(x, y, xerr=across, yerr=along, **style, **label)
-        certain = row["certain_values"]
-        beside = f" ({plain(certain)} certain)" if certain > 0 else ""
+        certain, judged = row["certain_values"], str(row["usefulness"])
+        said = [f"{plain(certain)} certain"] * bool(certain > 0) + [judged] * bool(judged)
+        beside = f" ({', '.join(said)})" if said else ""
         up = OFFSETS[len(axes.texts) % len(OFFSETS)]  # so that names of near points do not overlap
         text = styled({}, xytext=(7, up), textcoords="offset points", fontsize=9)
         axes.annotate(f"{_plain(str(candidate))}{beside}", (x, y), **text)
     axes.axhline(1, color=ink(), ls="--", lw=1, label="what is allowed")
+    if name in found.useful_at:
+        axes.axvline(found.useful_at[name], color=ink(), ls=":", lw=1, label="utility required")
     axes.margins(x=0.2, y=0.15)
     axes.set_ylim(bottom=0)
     axes.set_xlabel("      ".join(_label(name, (LEFT, RIGHT))))

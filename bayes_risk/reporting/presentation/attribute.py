@@ -39,7 +39,7 @@ ON_SCREEN = 2  # numbers whose distance stands on the screen
 def _(risk: AttributeRisk) -> str:
     table, rows = risk.records, risk.summary()["value"]
     worst = table.iloc[int(np.argmax(table["probability"]))]
-    error, before = in_brackets(worst["mcse"], worst["probability"]), ""
+    error, before = in_brackets(worst["mcse"], worst["probability"], share=True), ""
     least = "" if risk.learnt is None else "at least "  # others may see more in the same files
     if risk.before is not None:
         mean = number(float(risk.before[0, risk.case].mean()))
@@ -188,7 +188,7 @@ def _history(risk: AttributeRisk) -> Table | None:
         labels=STEPS,
         columns=[
             ("Mean", value(mean)),
-            ("Error (2 s.e.)", spread(mcse, mean)),
+            ("Error (2 s.e.)", spread(mcse, mean, share=True)),
             ("Largest", lambda row: NONE if np.isnan(row[largest]) else number(row[largest])),
         ],
         file="history",
@@ -280,7 +280,7 @@ def _worst(risk: AttributeRisk, k: int = 10) -> Table:
     known = risk.given_away(risk.shown.most_gained(k))
     columns = [
         ("Probability of the truth", value("probability")),
-        ("Error (2 s.e.)", spread("mcse", "probability")),
+        ("Error (2 s.e.)", spread("mcse", "probability", share=True)),
         *([] if risk.modes is None else [(RANGE, span("low", "high"))]),
         ("Without the release", value("prior")),
         ("Log Bayes factor", value("log_bayes_factor", digits=2)),

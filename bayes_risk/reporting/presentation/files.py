@@ -57,7 +57,7 @@ def _(exposure: Exposure) -> str:
     """Identical records, replicated uniques and unique values of the file that shows most."""
     most = {name: f"{int(n):,}" for name, n in exposure.most().items() if n == n}
     said = [
-        f"{most['identical_records']} identical records",
+        f"{most['identical_records']} records equal in all columns",
         f"{most['replicated_uniques']} of {int(exposure.unique.sum()):,} uniques",
     ]
     if "genuine_unique_values" in most:
@@ -65,7 +65,7 @@ def _(exposure: Exposure) -> str:
     if exposure.same_as_original.any():
         said.insert(0, "the original itself")
     file = "At most, one file shows" if exposure.m > 1 else "The file shows"
-    return f"{file}: {', '.join(said)} of the original"
+    return f"{file}: {', '.join(said)}"
 
 
 @sentence.register

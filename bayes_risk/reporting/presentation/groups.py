@@ -17,7 +17,7 @@ def _(found: GroupRisk) -> str:
     fewer = f"{counted(few, 'group')} with fewer than {LEAST} records: not judged."
     if one is None:
         return f"Risk by group: {fewer}"
-    error = in_brackets(one["mcse"], one["probability"])
+    error = in_brackets(one["mcse"], one["probability"], share=True)
     text = (
         f"The risk rises most in the group {_name(one.name)} ({int(one['records']):,} records): "
         f"mean probability of {found.event} {number(one['probability'])}{error}, without the "
@@ -41,7 +41,7 @@ def _(found: GroupRisk) -> str:
     one = found.worst
     if one is None:
         return ""
-    error = in_brackets(one["mcse"], one["probability"])
+    error = in_brackets(one["mcse"], one["probability"], share=True)
     return (
         f"Worst group by {found.event}: {_name(one.name)} ({int(one['records']):,} records), mean "
         f"{number(one['probability'])}{error}, without the release {number(one['prior'])}"
@@ -64,7 +64,7 @@ def shown_groups(found: GroupRisk | None, file: str, under: str = "") -> Table |
     columns = [
         ("Records", lambda row: number(int(row["records"]))),
         ("Mean probability", value("probability")),
-        ("Error (2 s.e.)", spread("mcse", "probability")),
+        ("Error (2 s.e.)", spread("mcse", "probability", share=True)),
         ("Without the release", value("prior")),
         ("Rise, 95 % for all groups at once", _rise),
         (begun(found.counted), value("share", percent)),

@@ -184,7 +184,7 @@ def _(risk: IdentificationRisk) -> dict[str, Table]:
         head="Record",
         columns=[
             ("Probability", value("probability")),
-            ("Error (2 s.e.)", spread("mcse", "probability")),
+            ("Error (2 s.e.)", spread("mcse", "probability", share=True)),
             ("Without the release", value("baseline")),
             ("Best candidates", count_column("candidates")),
             (f"Matched uniquely and correctly (of {risk.m:,})", count_column("unique")),

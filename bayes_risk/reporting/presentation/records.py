@@ -26,7 +26,10 @@ class Read(NamedTuple):
 
 READ = {
     Membership: Read(
-        MEMBERSHIP, ("auc", "max_log_bayes_factor"), "Persons examined.", "membership"
+        MEMBERSHIP,
+        ("auc", "max_log_bayes_factor"),
+        "Members and non-members examined.",
+        "membership",
     ),
     PrivacyLoss: Read(
         PRIVACY_LOSS,
@@ -76,11 +79,13 @@ def _(found: OfRecords) -> str:
 @sentence.register
 def _(found: Membership) -> str:
     bad, text = int((~found.reliable).sum()), ""
+    if "the household that" in found.assumptions["question"]:
+        text = "Members and non-members are households. "
     if found.has_others:
         auc = 100 * found.measures[0]
         error = np.hypot(found.standard_error[0], found.mcse_of_measures[0])
-        text = (
-            "Of a member and a person outside the data, the release points to the member "
+        text += (
+            "Of a member and a non-member, the release points to the member "
             f"{number(auc, 1)} times in 100 (+- {two_errors(100 * error, digits=1)}; 50 without "
             "the release). At a false positive rate of 5 %, the intruder finds "
             f"{number(100 * found.measures[2], 1)} of 100 members (5 without the release). "
@@ -126,7 +131,7 @@ def _(found: PrivacyLoss) -> str:
 def _(risk: FullTableRisk) -> str:
     table = risk.records
     worst = table.iloc[int(np.argmax(table["probability"]))]
-    error = in_brackets(worst["mcse"], worst["probability"])
+    error = in_brackets(worst["mcse"], worst["probability"], share=True)
     doubt = counted(int((~table["reliable"]).sum()), "record")
     return (
         f"{risk.assumptions['records']} Among all {int(risk.n_values.max()):,} values of "

@@ -1,6 +1,7 @@
 """How many audits read: comparison, sensitivity, a sweep of matching, reweighting, bounds."""
 
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -119,6 +120,8 @@ def _verdicts(comparison: Comparison, risk: str | None, utility: str | None) -> 
         (f"{begun(JUDGED['certain_values'].words)}, mean", value("certain_values", some)),
         (begun(JUDGED["over_allowed"].words), with_error("over_allowed", "mcse")),
     ]
+    if rows["usefulness"].any():
+        columns.append(("Verdict on utility", itemgetter("usefulness")))
     if comparison.has_map:
         name = comparison.axes(risk, utility)[1]
         found = comparison.summary().xs(name, level="measure")
@@ -127,9 +130,9 @@ def _verdicts(comparison: Comparison, risk: str | None, utility: str | None) -> 
     return Table(
         title="Verdict on each candidate",
         caption=(
-            "The worst verdict over the replicates; utility is not judged here. A risk divided by "
-            "its threshold is above 1 if it is too high; no value may be disclosed with certainty. "
-            "An audit of more records can give another verdict."
+            "The worst verdicts over the replicates; utility is judged if [thresholds] utility is "
+            "set. A risk divided by its threshold is above 1 if it is too high; no value may be "
+            "disclosed with certainty. An audit of more records can give another verdict."
         ),
         frame=rows,
         head="Candidate",
@@ -151,8 +154,9 @@ def verdicts_in_words(comparison: Comparison) -> str:
 
 
 def _certain(row: Mapping[Any, Any]) -> str:
-    n = row["certain_values"]
-    return f" ({some(n)} values certain)" if n > 0 else ""
+    n, useful = row["certain_values"], row["usefulness"]
+    said = [f"{some(n)} values certain"] * bool(n > 0) + [useful] * bool(useful)
+    return f" ({', '.join(said)})" if said else ""
 
 
 @screen.register
@@ -370,8 +374,8 @@ def _(reweighting: Reweighting) -> dict[str, Table]:
             head="Round",
             labels=lambda r: f"{r} (all weights 1)" if r == 0 else str(r),
             columns=[
-                ("Truth, mean", with_error("mean_probability", "mcse")),
-                ("Truth, worst", with_error("max_probability", "mcse_max")),
+                ("Truth, mean", with_error("mean_probability", "mcse", share=True)),
+                ("Truth, worst", with_error("max_probability", "mcse_max", share=True)),
                 (f"Records {above}", count_column("above")),
                 ("Mean weight", value("mean_weight")),
                 ("Least weight", value("min_weight")),

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import gammaln, logit
 
 from bayes_risk._core.arrays import Array, Flags
-from bayes_risk._core.formats import begun, number, percent, two_errors
+from bayes_risk._core.formats import begun, beside_share, number, percent
 from bayes_risk.data.variables import Number
 from bayes_risk.risk.claims import varied_records
 from bayes_risk.risk.closeness import nearest_values
@@ -220,7 +220,7 @@ def _judged(
     limit = f"+{limits.attribute_gain:g}"
     before, after = (number(float(p[place])) for p in (gain.prior, gain.probability))
     if spread := float(np.nan_to_num(gain.spread[place])):
-        after = f"{after} +- {two_errors(spread, float(gain.probability[place]))}"
+        after += beside_share(spread, float(gain.probability[place]))
     words = f"Largest rise of the probability of {what}, {prior or 'flat'} prior"
     figures = Figures(words, after, before, limit)
     of = _of_allowed(gain, place, limits, width)

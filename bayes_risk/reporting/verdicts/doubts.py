@@ -6,6 +6,7 @@ from functools import singledispatch
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr, stdtrit
 
 from bayes_risk._core.arrays import Flags
 from bayes_risk._core.formats import counted
@@ -261,6 +262,4 @@ def standard_errors(diagnostics: Mapping[str, Any], limit: float | None) -> floa
     chains = int(diagnostics.get("chains", 1))
     if limit is None or chains == 1 or not rhat > limit or ess >= DRAWS_A_CHAIN * chains:
         return 2.0
-    from scipy.stats import norm, t
-
-    return float(t.ppf(norm.cdf(2.0), chains - 1))
+    return float(stdtrit(chains - 1, ndtr(2.0)))

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pandas as pd
 
-from bayes_risk._core.formats import number, two_errors
+from bayes_risk._core.formats import beside_share, number
 from bayes_risk.data.groups import GroupRisk
 from bayes_risk.data.variables import Number
 from bayes_risk.risk.result import AttributeRisk
@@ -50,7 +50,7 @@ def _judged(
     text = f"{found.sentence()}{under} A rise of {limits.group_gain:g} is allowed."
     after = number(one["probability"])
     if one["mcse"] > 0:
-        after = f"{after} +- {two_errors(one['mcse'], one['probability'])}"
+        after += beside_share(one["mcse"], one["probability"])
     what = f"Mean probability of {found.event}, {' = '.join(cast(Any, one.name))}"
     figures = Figures(what, after, number(one["prior"]), f"+{limits.group_gain:g}")
     if (judged["low"] > limit).any():

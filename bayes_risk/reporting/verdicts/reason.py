@@ -140,15 +140,11 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """One thing to do next: a key of the study, what it is to be, and what that should change."""
+    """One thing to do next: in words, as lines of the study file, and what it should change."""
 
-    key: str  # as "[data] coarsen"; empty: of no key, or of several
     change: str
     effect: str
-
-    def setting(self) -> str:
-        """What to change, as the study has it."""
-        return f"{self.key + ' = ' if self.key else ''}{self.change}"
+    lines: str = ""  # keys below their sections, in TOML; empty: of no key
 
 
 def multiple(limit: float, *numbers: float) -> tuple[float, float, float]:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import poisson
+from scipy.special import gammainc
 
 from bayes_risk._core.arrays import Flags, Ints
 from bayes_risk._core.formats import begun, counted, number, percent
@@ -295,7 +295,8 @@ def _matches(risk: Matching) -> Iterator[tuple[float, float, float]]:
         each = order[np.append(True, (claims[1:] != claims[:-1]).any(axis=1))]
         np.multiply.at(none, who[each], 1 - chance[each])
         expected = float((1 - none)[several].sum())
-        p = float(poisson.sf((found & several).sum() - 1, expected))
+        k = (found & several).sum()  # of so many or more, Poisson
+        p = float(gammainc(k, expected)) if k else 1.0
         yield float(found.mean()), expected / len(found), p
 
 

@@ -1,14 +1,15 @@
 """Membership: how well an intruder can tell that a record is in the confidential data."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
-from scipy.special import expit
-from scipy.stats import beta
+from scipy.special import betaincinv, expit
 
-from bayes_risk._core.arrays import Array, Flags, Rng
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.batches import standard_error
 from bayes_risk._core.checkpoint import begin_work
 from bayes_risk._core.errors import InputError
@@ -31,6 +32,8 @@ from .computation import (
     MEASURES,
     RATES,
     TIE,
+    CaseTerms,
+    Group,
     MembershipComputation,
     Others,
     Standing,
@@ -38,6 +41,7 @@ from .computation import (
     level,
     power,
 )
+from .households import computations
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -166,8 +170,8 @@ class Membership(OfRecords):
         yes, no, tail = n * found, n * (1 - found), (1 - confidence) / 2
         rates = {
             "epsilon": found,
-            "low": np.where(yes > 0, beta.ppf(tail, np.maximum(yes, TIE), no + 1), 0.0),
-            "high": np.where(no > 0, beta.ppf(1 - tail, yes + 1, np.maximum(no, TIE)), 1.0),
+            "low": np.where(yes > 0, betaincinv(np.maximum(yes, TIE), no + 1, tail), 0.0),
+            "high": np.where(no > 0, betaincinv(yes + 1, np.maximum(no, TIE), 1 - tail), 1.0),
         }
         with np.errstate(divide="ignore"):  # of a share of 0 or 1
             epsilon = {
@@ -223,17 +227,23 @@ class Membership(OfRecords):
 def _refusal(problem: AuditProblem) -> str:
     """Why membership is no question for a problem; or nothing."""
     who = problem.intruder
+    if who.household == "composition":
+        return 'household="composition" is not offered for membership; give "unknown"'
     if who.is_competitor or who.knows_columns:
         return (
             "an intruder who asks about membership has a whole record in mind; give "
             "knows_records alone: all-but-target, none, a fraction, a mask or labels"
         )
-    return shows_members(problem, "membership", "use attribute_risk")
+    model, cure = problem.capabilities.fit_for("household"), "use attribute_risk"
+    if model is not None and model.id and problem.households is None:
+        cure += ', or give household="unknown": is the household in the data?'
+    return shows_members(problem, "membership", cure)
 
 
 MEMBERS = AuditQuestion(
     methods=("predictive", "parts"),
     lacking=LACKING.format("membership"),
+    households=True,
     refusal=_refusal,
 )
 
@@ -274,7 +284,9 @@ def membership(
         same A.
     intruder : Intruder, optional
         ``knows_records``: every other record by default; ``"none"``, a fraction, a mask or labels
-        if the release has one data set.
+        if the release has one data set. With ``household="unknown"`` the household of each is what
+        is not known: ``records`` name households by any of their persons, results by the first;
+        others are households, compared with those of as many persons.
     prior_odds : float
         Odds of membership before the release.
     comparisons : int
@@ -316,13 +328,19 @@ def membership(
     if (leaving := problem.capabilities.fit_for("left-out")) is not None:
         return _of_runs(leaving, problem, others, prior_odds, sampling, n_jobs, progress)
     method = choose_method(problem, question=MEMBERS)
-    # whole records are guessed, in the order of the table's columns
-    whole, case = np.arange(len(fit.microdata.columns)), problem.case
-    guesses = GuessSet.of(problem.cases.profiles[None])
-    cases = replace(problem.cases, columns=whole, guesses=guesses)
-    compared = Others.of(others, fit.microdata, len(cases), comparisons, turns)
     begin_work()
-    runner = EvidenceRunner(problem, method.name, sampling, n_jobs, progress)
+    runner = EvidenceRunner(problem, method.offer, sampling, n_jobs, progress)
+    if problem.households is not None:
+        counts = comparisons, alternatives
+        groups = computations(problem, runner, others, counts, (turns, draw, asking))
+        return _found(problem, runner, groups, others, prior_odds, samples, rng)
+    # whole records are guessed, in the order of the table's columns
+    data, theirs = fit.microdata, None if others is None else others.index
+    guesses = GuessSet.of(problem.cases.profiles[None])
+    cases = replace(problem.cases, columns=np.arange(len(data.columns)), guesses=guesses)
+    people = data.encode(others, "others") if others is not None and len(others) else None
+    of = data.codes, (data.index, theirs)
+    compared = Others.of(people, *of, len(cases), comparisons, turns)  # type: ignore[arg-type]
     posteriors, other = runner.fits(cases), None
     if len(release.by_draw) > 1 or release.classes == "own":  # else their mean is 1
         other = alternatives_of(runner.drawing(cases), len(cases), alternatives, draw)
@@ -330,17 +348,37 @@ def membership(
         runner=runner,
         posteriors=posteriors,
         cases=cases,
-        counts=np.bincount(case, minlength=len(cases)).astype(float),
+        counts=np.bincount(problem.case, minlength=len(cases)).astype(float),
         others=compared,
         alternatives=other,
         budget=refit_budget,
         rng=asking,
     )
-    members, theirs, their_mcse = computation.answers()
-    found, over_people, over_draws = computation.curve(members, samples)
-    labels, person = fit.microdata.index[problem.rows], compared.person
-    unknown = np.full(len(person), np.nan)  # of others
-    mcse = np.append(members.mcse[case], their_mcse[person])
+    group = Group(problem.rows, problem.case, np.arange(len(compared.person)), computation)
+    return _found(problem, runner, [group], others, prior_odds, samples, rng)
+
+
+def _found(
+    problem: AuditProblem,
+    runner: EvidenceRunner,
+    groups: Sequence[Group],
+    others: pd.DataFrame | None,
+    prior_odds: float,
+    samples: Rng,
+    rng: Rng,
+) -> Membership:
+    """What the computations of all groups say together."""
+    answers = [group.computation.answers() for group in groups]
+    members = CaseTerms(*map(_joined, zip(*(terms for terms, _, _ in answers), strict=True)))
+    case = _joined([g.case + s for g, s in zip(groups, _starts(groups), strict=True)])
+    most = max(groups, key=lambda group: len(group.others)).computation
+    whole = replace(most, counts=_joined([g.computation.counts for g in groups]))
+    found, over_people, over_draws = whole.curve(members, samples)
+    each = list(zip(groups, answers, strict=True))
+    theirs = _joined([mean[g.computation.others.person] for g, (_, mean, _) in each])
+    their_mcse = _joined([error[g.computation.others.person] for g, (_, _, error) in each])
+    unknown = np.full(len(theirs), np.nan)  # of others
+    mcse = np.append(members.mcse[case], their_mcse)
     khat = np.append(members.khat[case], unknown)
     reliable = ~(khat > runner.threshold) & (mcse <= MAX_MCSE)
     warn_of_unreliable(
@@ -349,10 +387,16 @@ def membership(
         "give a larger refit_budget, or a fit with more draws",
         what="log Bayes factors",
     )
+    labels = problem.fit.microdata.index[_joined([g.rows for g in groups])]
+    if others is not None:
+        labels = labels.append(others.index[_joined([g.others for g in groups])])
+    alone = sorted({g.size for g in groups if others is not None and not len(g.others)})
+    unit = "record" if problem.households is None else "household"
+    another = "person" if unit == "record" else "household of as many persons"
     return Membership(
-        index=labels if others is None else labels.append(others.index),
+        index=labels,
         member=np.arange(len(mcse)) < len(case),
-        log_bayes_factor=np.append(members.log_bf[case], theirs[person]),
+        log_bayes_factor=np.append(members.log_bf[case], theirs),
         mcse=mcse,
         khat=khat,
         ess=np.append(members.ess[case], unknown),
@@ -364,14 +408,24 @@ def membership(
         mcse_of_measures=over_draws,
         assumptions={
             "records": problem.intruder.in_words(),
-            "question": "whether the record that is not known is the candidate, or another person "
-            "whom the model would draw",
-            "synthesis": fit.mechanism(problem.release),
-            "alternatives": computation.alternatives_in_words,
-            "releases": drawn_in_words(fit, problem.release),
+            "question": f"whether the {unit} that is not known is the candidate, or another "
+            f"{another} whom the model would draw",
+            "synthesis": problem.fit.mechanism(problem.release),
+            "alternatives": whole.alternatives_in_words,
+            **({"others": f"none of {', '.join(map(str, alone))} persons"} if alone else {}),
+            "releases": drawn_in_words(problem.fit, problem.release),
         },
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
     )
+
+
+def _joined(arrays: Iterable[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    return np.concatenate(list(arrays), axis=-1)
+
+
+def _starts(groups: Sequence[Group]) -> Ints:
+    """Where the cases of each begin among all."""
+    return np.cumsum([0, *(len(g.computation.cases) for g in groups[:-1])])
 
 
 RESAMPLES = 200  # of runs

@@ -23,7 +23,7 @@ from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import distinct_rows
 from bayes_risk.data.held_out import own_records
-from bayes_risk.data.microdata import Codes, Microdata
+from bayes_risk.data.microdata import Codes
 from bayes_risk.evidence.contract import Posterior, Targets
 from bayes_risk.evidence.leave_one_out import Ratio, targets_replaced
 from bayes_risk.evidence.presence import (
@@ -123,22 +123,25 @@ class Others:
     @classmethod
     def of(
         cls,
-        given: pd.DataFrame | None,
-        data: Microdata,
+        people: Codes | None,
+        inside: Codes,
+        labels: tuple[pd.Index, pd.Index],
         U: int,
         comparisons: int,
         rng: np.random.Generator,
     ) -> "Others":
-        """All distinct values for every case, if they are few; else so many people in turn."""
+        """All distinct values for every case, if they are few; else so many people in turn.
+
+        ``people`` (N, p), ``inside`` (n, p): codes of them and of the data; ``labels``: of both.
+        """
         nobody = np.zeros(0, dtype=np.int64)
-        if given is None or not len(given):
-            return cls(data.codes[:0], nobody, nobody, np.zeros((0, U), dtype=np.int64))
-        people = data.encode(given, "others")
-        _, which, _ = distinct_rows(np.concatenate([data.codes, people]))
-        own, theirs = np.split(which, [len(data.codes)])
-        if shared := own_records(own, theirs, (data.index, given.index)):
+        if people is None or not len(people):
+            return cls(inside[:0], nobody, nobody, np.zeros((0, U), dtype=np.int64))
+        _, which, _ = distinct_rows(np.concatenate([inside, people]))
+        own, theirs = np.split(which, [len(inside)])
+        if shared := own_records(own, theirs, labels):
             raise InputError(
-                f"{shared:,} of the {len(given):,} records in others are members in all columns, "
+                f"{shared:,} of the {len(people):,} records in others are members in all columns, "
                 "more than chance explains; give people of the same population who are not in the "
                 "data"
             )
@@ -303,3 +306,13 @@ class MembershipComputation:
         if self.runner.led:
             of_fits *= student_factor(by_fit, deviations.shape[1]) ** 2
         return np.asarray(np.sqrt(of_fits + of_draws))
+
+
+class Group(NamedTuple):
+    """Members who are compared with others of the same kind: records, or households of a size."""
+
+    rows: Ints  # of members; of a household the first person's
+    case: Ints  # of each member
+    others: Ints  # rows of the people outside the data, likewise
+    computation: MembershipComputation
+    size: int = 1  # persons of each
