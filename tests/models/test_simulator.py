@@ -26,8 +26,8 @@ from bayes_risk.models.simulator.ratio import Examples, fitted_ratio
 from bayes_risk.models.simulator.trees import (
     FLOOR,
     SMALL,
-    PlacedGuesses,
     Outcome,
+    PlacedGuesses,
     Predictors,
     axes,
     trees_with_guesses,

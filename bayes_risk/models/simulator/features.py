@@ -20,7 +20,7 @@ import numpy.typing as npt
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk.data.microdata import Codes, Microdata
 
-from .trees import PlacedGuesses, Outcome, Predictors, axes, trees_with_guesses
+from .trees import Outcome, PlacedGuesses, Predictors, axes, trees_with_guesses
 
 A = 0.3, 3.0  # added to counts: rare cells, and common ones
 BINS = 8  # of a number that stands in a context

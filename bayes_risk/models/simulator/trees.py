@@ -6,7 +6,7 @@ the criterion of CART: the largest ``sum_c S_c^2 / n`` over both sides, S_c the 
 the sum of a number. Levels of a predictor are ordered by the first principal component of the
 shares (a number's mean) that they have, the record's own level with the guess.
 
-PlacedGuesses go down together as long as they split alike. What lies beside their way is grown only after
+Guesses go down together as long as they split alike. What lies beside their way is grown only after
 guesses of a record have parted: before, it is the same for all of them.
 """
 
