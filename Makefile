@@ -7,12 +7,13 @@ DOCS := $(VENV)/.installed-docs
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 PYTHON ?=
 TESTS ?=
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --durations=20
 
 # Thousands of processes import the package: its bytecode is kept, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test tests check lint slow soak lowest newest vulnerabilities bench docs wheel wheelhouse clean
+.PHONY: help demo test tests check both tiers lint slow soak lowest newest vulnerabilities bench docs wheel wheelhouse clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile
@@ -29,10 +30,16 @@ test: $(STAMP) ## lint, types and the tests that guard correctness: five minutes
 	@$(MAKE) --no-print-directory -j 2 lint tests
 
 tests: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=20
+	$(PYTEST)
 
 check: docs ## the second tier: workers, stopped runs, whole studies, browser, documentation
-	$(BIN)/python -m pytest -n 2 --dist loadfile --durations=20 -m "check and not slow and not soak"
+	$(PYTEST) -m "check and not slow and not soak"
+
+both: $(DOCS) ## `make test` and `make check` in one run, on two cores that are never idle
+	@$(MAKE) --no-print-directory -k -j 2 tiers lint docs
+
+tiers: $(STAMP)
+	$(PYTEST) -m "not slow and not soak"
 
 slow: $(STAMP) ## calibration and other long tests
 	$(BIN)/python -m pytest -m slow

@@ -121,5 +121,6 @@ def module() -> str:
 
 
 if __name__ == "__main__":
-    MODULE.write_text(module(), encoding="utf-8")
+    if (code := module()) != MODULE.read_text(encoding="utf-8"):  # else tests may be reading it
+        MODULE.write_text(code, encoding="utf-8")
     PAGE.write_text(generated(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

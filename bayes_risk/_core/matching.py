@@ -52,7 +52,7 @@ class Weights(NamedTuple):
     def ranked(cls, share: Ints, residue: Ints) -> "Weights":
         """Weights of some releases."""
         reach = np.cumsum(np.sort(share, axis=1)[:, ::-1], axis=1)
-        return cls(np.ascontiguousarray(share), np.ascontiguousarray(residue), reach)
+        return cls(*map(np.ascontiguousarray, (share, residue, reach)))
 
 
 def no_leaders(boxes: int, contests: int) -> Ints:

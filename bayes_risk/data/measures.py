@@ -119,7 +119,7 @@ MEMBERSHIP = _named(
     Measure("max_log_bayes_factor", "log Bayes factor of a member, largest"),
     Measure("max_probability", "probability that a member is in the data, largest"),
     Measure("members", "members examined", "count"),
-    Measure("others", "people outside the data examined", "count"),
+    Measure("others", "non-members examined", "count"),
     _UNRELIABLE,
 )
 

@@ -33,7 +33,8 @@ COARSE = 4  # the coarse grid may take one in so many guesses of the budget
 class Search:
     """Guesses of q variables, cut into blocks; the middles of the blocks are the coarse ones.
 
-    ``points`` and ``counted`` (G_j, U), ``truth`` (U,) of each variable; ``budget`` guesses. The
+    ``points`` and ``counted`` (G_j, U), ``truth`` (U,) of each variable; ``budget`` guesses;
+    ``marks``: ``lines`` and ``quantiles`` of a `GuessSet`. The
     longest variables are cut until the coarse grid fits its part of the budget.
     """
 
@@ -43,7 +44,7 @@ class Search:
         counted: Sequence[Flags],
         truth: Sequence[Ints],
         budget: int,
-        lines: Mapping[int, Array] | None = None,
+        **marks: Any,
     ) -> None:
         lengths = np.array([len(p) for p in points])
         strides = np.ones_like(lengths)
@@ -58,7 +59,7 @@ class Search:
                 f"{budget:,}; raise the budget, or take coarser grids"
             )
         self.budget, column = budget, np.arange(len(truth[0]))
-        self.lines = lines or {}
+        self.marks = marks
         self.points, self.counted, self.truth = [], [], []
         for p, c, t in zip(points, counted, truth, strict=True):
             # in ascending order, so that blocks hold neighbours; those that do not count last
@@ -101,7 +102,7 @@ class Search:
         codes = np.stack([p[at, column] for p, _, at in pairs], axis=2)
         counted = np.logical_and.reduce([c[at, column] for _, c, at in pairs]) & ~self.is_truth
         found = GuessSet.after_truth(self.true, codes, counted, self.cells)
-        return replace(found, finer=self.finer, lines=self.lines)
+        return replace(found, finer=self.finer, **self.marks)
 
     def finer(self, log_p: Array) -> tuple[GuessSet, Rest]:
         """The truth, guesses with one other value, and the likeliest blocks; what is left out."""
@@ -140,7 +141,7 @@ class Search:
             codes[:, :, j] = points[at, column]
             counted, is_truth = counted & c[at, column], is_truth & (at == truth)
         found = GuessSet.after_truth(self.true, codes, counted & ~is_truth)
-        return replace(found, lines=self.lines)
+        return replace(found, **self.marks)
 
     def _rest(self, shut: Flags) -> Rest:
         """Random guesses that differ from the truth in k values, each k as often, if not searched.
@@ -466,7 +467,7 @@ class JointGrid(Guesses):
         self, found: Mapping[int, tuple[Array, Ints]], variables: Sequence[Any], dtype: Any
     ) -> GuessSet:
         """Every combination of the values (K, U) of each variable, with the place of the truth."""
-        points, truth, counted, lines = [], [], [], {}
+        points, truth, counted, lines, quantiles = [], [], [], {}, set[int]()
         for q, variable in enumerate(variables):
             values, true = found[q]
             points.append(values.astype(dtype))  # codes of categories alone are integers
@@ -476,16 +477,18 @@ class JointGrid(Guesses):
             if isinstance(grid, Grid) and (grid.predictive or grid.values is not None):
                 kept = counted[-1] & (values != variable.missing)
                 lines[q] = np.where(kept, values, np.nan)
+                quantiles |= {q} if grid.predictive else set()
+        marks: dict[str, Any] = {"lines": lines, "quantiles": frozenset(quantiles)}
         size = math.prod(len(p) for p in points)
         check_room(min(size, self.budget), len(points), len(truth[0]))
         if size > self.budget:
-            return Search(points, counted, truth, self.budget, lines).coarse()
+            return Search(points, counted, truth, self.budget, **marks).coarse()
         sizes = [len(p) for p in points]
         cells = np.array(list(product(*map(range, sizes))))  # shape (G, q)
         codes = np.stack([p[cells[:, j]] for j, p in enumerate(points)], axis=2)
         kept = np.logical_and.reduce([c[cells[:, j]] for j, c in enumerate(counted)])
         place = np.ravel_multi_index(tuple(truth), tuple(sizes))
-        return GuessSet(codes, place.astype(np.int64), kept, cells, lines=lines)
+        return GuessSet(codes, place.astype(np.int64), kept, cells, **marks)
 
     def in_words(self) -> str:
         return "; ".join(f"{name}: {grid.in_words()}" for name, grid in self.grids.items())

@@ -31,6 +31,7 @@ class GuessSet:
     the likely ones, and what those leave out (`Rest`). ``refine``: where these guesses only look
     for the model's predictive, turns its log density (G, U) into the next ones. ``lines``: of
     variables whose guesses are unevenly spaced, their values (K, U), NaN where one does not count.
+    ``quantiles``: variables whose guesses are quantiles of the model's predictive.
     """
 
     codes: Codes
@@ -40,6 +41,7 @@ class GuessSet:
     finer: "Callable[[Array], tuple[GuessSet, Rest]] | None" = None
     refine: "Callable[[Array], GuessSet] | None" = None
     lines: Mapping[int, Array] = field(default_factory=dict)
+    quantiles: frozenset[int] = frozenset()
 
     @classmethod
     def of(
@@ -67,7 +69,7 @@ class GuessSet:
         """The guesses of some of the targets."""
         lines = {q: line[:, which] for q, line in self.lines.items()}
         kept = self.codes[:, which], self.truth[which], self.counted[:, which]
-        return GuessSet(*kept, self.cells, lines=lines)
+        return GuessSet(*kept, self.cells, lines=lines, quantiles=self.quantiles)
 
     def log_width(self, q: int) -> Array:
         """Log width (G, U) of the cell around variable q of each guess; 0 where steps are even."""

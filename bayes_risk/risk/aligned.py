@@ -21,7 +21,6 @@ from bayes_risk.evidence.evidence import Evidence
 from bayes_risk.evidence.methods import HOUSEHOLD, IN_FILE, JOINED
 from bayes_risk.evidence.problem import Sample
 from bayes_risk.intruder import priors
-from bayes_risk.intruder.guesses import GuessSet
 
 from .attribute import AttributeEvidence
 from .grid_check import grid_check
@@ -280,9 +279,8 @@ def _targets(last: AttributeEvidence, cases: Ints, guessed: Ints, counted: Flags
     old = targets.guesses
     number = np.full(len(old.codes), -1)
     number[guessed] = np.arange(len(guessed))
-    guesses = GuessSet(
-        old.codes[guessed], number[old.truth], counted, old.cells[guessed], lines=old.lines
-    )
+    codes, cells = old.codes[guessed], old.cells[guessed]
+    guesses = replace(old, codes=codes, cells=cells, truth=number[old.truth], counted=counted)
     return replace(targets, guesses=guesses)
 
 

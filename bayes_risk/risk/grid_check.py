@@ -64,7 +64,8 @@ def grid_check(
                 continue
             below = log_p.max() - log_p
             plausible[kept, u] &= (below <= max(PLAUSIBLE, float(below[own][0])))[where]
-            low, high = below[[0, -1]] < CORE
+            # quantiles leave out the same share of it, however large the density is there
+            low, high = (below[[0, -1]] < CORE) & (q not in guesses.quantiles)
             low &= line[0] > variable.lowest
             cut[u] |= low or high
             inside[u] |= low and high

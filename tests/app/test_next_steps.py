@@ -14,7 +14,14 @@ from sklearn.metrics import mutual_info_score
 from bayes_risk._core.formats import number, percent
 from bayes_risk.app.output import render_study
 from bayes_risk.app.run import run_study
-from bayes_risk.app.run.next_steps import _coarser, _model, _related, _useful, lines_of_cure
+from bayes_risk.app.run.next_steps import (
+    _coarser,
+    _model,
+    _related,
+    _useful,
+    finer_grids,
+    lines_of_cure,
+)
 from bayes_risk.app.study.declare import read_data
 from bayes_risk.app.study.known_keys import KEYS
 from bayes_risk.app.study.study import candidate_study, parse_study
@@ -201,6 +208,22 @@ class Anything(dict):
 
     def __missing__(self, key):
         return "7"
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ("predictive", {"predictive": True, "n": 21}),
+        ({"percent": 10, "n": 11}, {"percent": 10, "n": 21}),
+        ({"income": "predictive"}, {"income": {"predictive": True, "n": 21}}),
+        ({"income": {"additive": 500, "n": 5, "truth": "add"}, "sex": "levels"}, None),
+    ],
+)
+def test_a_finer_grid_is_pasted_and_holds_the_values_of_the_coarser(study, given, wanted):
+    made = parse_study(study | {"attribute": {"guesses": given}})
+    lines = tomllib.loads(finer_grids(made))["attribute"]["guesses"]
+    assert lines == wanted or lines["income"] == {"additive": 500, "n": 9, "truth": "add"}
+    assert parse_study(study | {"attribute": {"guesses": lines}}).attribute.guesses is not None
 
 
 def test_files_made_elsewhere_are_left_out_and_no_key_of_a_model_changes(study, tmp_path):

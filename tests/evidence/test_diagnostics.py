@@ -110,7 +110,7 @@ def test_where_khat_is_bounded_by_the_largest_weight_errors_hold(H, factor, rare
     raw = log_w.T.copy()
     fitted = np.empty(U)
     size = int(np.ceil(min(0.2 * H, 3 * np.sqrt(H))))
-    pareto.smooth_tails(raw, np.sort(raw, axis=1)[:, -size - 1], fitted)
+    pareto.smooth_tails(raw, np.sort(raw, axis=1)[:, -size - 1].copy(), fitted)
     bounded, khat = pareto_smoothed(log_w)
     replaced = (fitted > khat_threshold(H)) & (khat <= khat_threshold(H))
     assert replaced.mean() > 0.9

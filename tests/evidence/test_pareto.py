@@ -25,7 +25,7 @@ def tail_size(H, reff=1.0):
 
 def smoothed(rows, size):
     found, khat = rows.copy(), np.empty(len(rows))
-    pareto.smooth_tails(found, np.sort(rows, axis=1)[:, -size - 1], khat)
+    pareto.smooth_tails(found, np.sort(rows, axis=1)[:, -size - 1].copy(), khat)
     return found, khat
 
 

@@ -61,7 +61,6 @@ ALLOWED = {  # what is said, where, and why it is no value of the data
     "the label of a record that was asked for": [
         ("data/base_result.py", "OfTargets.position", "label"),
         ("evidence/household.py", "UnknownHouseholds._room", "label"),
-        ("risk/membership/households.py", "computations", "label"),
         ("risk/explanation.py", "explanation", "label"),
     ],
     "labels of data sets or settings": [

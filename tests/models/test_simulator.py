@@ -165,7 +165,7 @@ def test_paths_are_those_found_one_by_one(number):
     """Some rows are not in the table; orders of levels depend on the record."""
     rng, n, levels = np.random.default_rng(8), 300, np.array([2, 6, 30])
     X, s = np.column_stack([rng.integers(0, d, n) for d in levels]), rng.integers(0, 3, n)
-    X, s, ordered = np.asfortranarray(X), (X[:, 1] + s) % 5, np.array([False, True, False])
+    s, ordered = (X[:, 1] + s) % 5, np.array([False, True, False])
     grown = s + rng.integers(-99, 99, n) / 64 if number else np.ones(n)  # sums without rounding
     outcome = np.zeros(n, dtype=int) if number else s
     axis = axes(Predictors(X, X, levels, ordered), outcome, np.ones(n), 1 if number else 5)
@@ -184,7 +184,6 @@ def test_a_path_does_not_depend_on_the_value_of_the_record():
     X, s = rng.integers(0, 12, (n, 2)), rng.integers(0, 3, n)
     X[0] = 11, 11
     X[1:] = np.minimum(X[1:], 10)  # the only record with these levels
-    X = np.asfortranarray(X)
     predictors = Predictors(X, X, np.array([12, 12]), np.zeros(2, dtype=bool))
     axis, found = axes(predictors, s, np.ones(n), 3), []
     for own in range(3):

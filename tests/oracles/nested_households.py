@@ -111,9 +111,9 @@ def drawn_theta(rng: np.random.Generator, sizes: int, F: int = 2, M: int = 2) ->
 
     return Theta(
         rng.dirichlet(np.ones(F), sizes),
-        np.concatenate([shares(2, F), shares(4, F)]),
+        np.ascontiguousarray(np.concatenate([shares(2, F), shares(4, F)])),
         rng.dirichlet(np.ones(M), F),
-        np.concatenate([shares(3, F, M), shares(4, F, M)]),
+        np.ascontiguousarray(np.concatenate([shares(3, F, M), shares(4, F, M)])),
     )
 
 

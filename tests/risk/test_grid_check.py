@@ -51,6 +51,17 @@ def test_nor_do_grids_of_log_normal_amounts(high, n):
     assert found == WITHIN or high / n > 1e3  # a deviation of small incomes is some 5,000
 
 
+def test_quantiles_of_a_skewed_predictive_leave_out_no_more_at_the_dense_end():
+    """Below the lowest of 11 quantiles lies a 22nd, and the density there is near its largest."""
+    fit, release = released("lognormal", n=60, spread=1.2)
+    how = {"targets": 5, "random_seed": 3}
+    risk = br.attribute_risk(fit, release, guesses={"y": br.Grid(predictive=True)}, **how)
+    assert not risk.grid.cut.any() and not risk.grid.coarse.any()
+    mode = float(np.median(fit.microdata.codes[:, 1])) / 2
+    ends = br.Grid(bounds=(mode, mode * 100), n=401, truth="add")
+    assert br.attribute_risk(fit, release, guesses=ends, **how).grid.cut.any()
+
+
 def test_trees_that_show_amounts_are_above_on_wide_and_narrow_grids():
     rng = np.random.default_rng(2)
     df = pd.DataFrame({"x": rng.normal(size=60), "y": rng.gamma(2.0, 10.0, size=60)})

@@ -32,6 +32,7 @@ from bayes_risk.data.coarsening import (
 )
 from bayes_risk.data.variables import is_numeric
 from bayes_risk.release.release import Release
+from bayes_risk.reporting.verdicts.doubts import CURES
 from bayes_risk.reporting.verdicts.groups import MATCHED_GROUPS
 from bayes_risk.reporting.verdicts.reason import ABOVE, GAINED, OPEN, USE, WITHIN, NextStep
 from bayes_risk.reporting.verdicts.reasons import CERTAIN, COLUMNS, LIMITS, MATCHES
@@ -64,7 +65,9 @@ def next_steps(study: Study, df: pd.DataFrame, verdict: Verdict) -> tuple[NextSt
         open_ = [r for r in verdict.reasons if r.outcome == OPEN and r.cure]
         return tuple(
             NextStep(
-                r.cure, f"It settles: {r.measure}{_cost(study, r.cure)}", lines_of_cure(r.cure)
+                r.cure,
+                f"It settles: {r.measure}{_cost(study, r.cure)}",
+                finer_grids(study) if r.cure == CURES["grid coarse"] else lines_of_cure(r.cure),
             )
             for r in open_
         ) + _useful(study, df, verdict)
@@ -109,6 +112,22 @@ def lines_of_cure(cure: str) -> str:
         if key in SECTION_OF:
             found.setdefault(SECTION_OF[key], {}).setdefault(key, json.loads(value))
     return pasted(found)
+
+
+def finer_grids(study: Study) -> str:
+    """Guesses of numbers at half the distance, as lines of the study."""
+    given = study.attribute.guesses if study.attribute is not None else None
+
+    def finer(grid: Any) -> Any:
+        if grid in (None, "predictive"):
+            return {"predictive": True, "n": 21}
+        if isinstance(grid, str):  # levels
+            return grid
+        return grid.model_dump(exclude_defaults=True) | {"n": 2 * grid.n - 1}
+
+    if isinstance(given, dict):
+        return pasted({"attribute.guesses": {name: finer(grid) for name, grid in given.items()}})
+    return pasted({"attribute": {"guesses": finer(given)}})
 
 
 def _cost(study: Study, cure: str) -> str:

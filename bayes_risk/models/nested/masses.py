@@ -136,7 +136,7 @@ def impossible_counts(masses: Masses, many: Ints, *, rng: Rng) -> Theta:
     psi, rule = np.ascontiguousarray(of_cell.psi.T), (rules.other, rules.spouse, rules.of_spouse)
     given = masses.begun, masses.fits, masses.partners
     draw_violations(rng, each, layout.sizes - 1, given, psi, rule, of_cell.member, members)
-    lam, phi = np.zeros_like(theta.lam), np.zeros_like(theta.phi)
+    lam, phi = np.zeros(theta.lam.shape), np.zeros(theta.phi.shape)
     for counts, cells, starts, levels, out in (
         (each.sum(axis=0), rules.heads, layout.of_household, theta.lam, lam),
         (members, rules.members, layout.of_member, theta.phi, phi),

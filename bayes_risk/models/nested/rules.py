@@ -139,7 +139,8 @@ class RuleCells(NamedTuple):
     def levels(self) -> Ints:
         """Level of each column in each cell, (number, columns)."""
         at = np.unravel_index(np.arange(self.number), self.dims) if self.dims else ()
-        return np.array(at, np.int64).reshape(len(self.dims), self.number).T
+        levels = np.array(at, np.int64).reshape(len(self.dims), self.number)
+        return np.ascontiguousarray(levels.T)
 
     def at(self, rows: npt.NDArray[Any]) -> Ints:
         """The cell of rows of positions (..., q)."""

@@ -99,12 +99,13 @@ def exact_changes(held, z, whole, questions, gain):
     """The same without weights: plain draws, or one released value."""
     old, new = questions
     out = np.empty(1)
-    of_node(held, z, (whole, True, False), NO_DRAWS, 0, out)
+    sure, first = whole or not whole, np.int64(0)  # no literals: `of_node` is compiled once
+    of_node(held, z, (whole, sure, not sure), NO_DRAWS, first, out)
     before = out[0]
     atom = not whole and held.min() == held.max()
     for t in range(len(old)):
         guessed = records(held, old[t], new[t])
-        of_node(guessed, z, (whole, True, atom), NO_DRAWS, 0, out)
+        of_node(guessed, z, (whole, sure, atom), NO_DRAWS, first, out)
         gain[t] = out[0] - before
 
 

@@ -26,7 +26,10 @@ class Read(NamedTuple):
 
 READ = {
     Membership: Read(
-        MEMBERSHIP, ("auc", "max_log_bayes_factor"), "Persons examined.", "membership"
+        MEMBERSHIP,
+        ("auc", "max_log_bayes_factor"),
+        "Members and non-members examined.",
+        "membership",
     ),
     PrivacyLoss: Read(
         PRIVACY_LOSS,
@@ -76,10 +79,12 @@ def _(found: OfRecords) -> str:
 @sentence.register
 def _(found: Membership) -> str:
     bad, text = int((~found.reliable).sum()), ""
+    if "the household that" in found.assumptions["question"]:
+        text = "Members and non-members are households. "
     if found.has_others:
         auc = 100 * found.measures[0]
         error = np.hypot(found.standard_error[0], found.mcse_of_measures[0])
-        text = (
+        text += (
             "Of a member and a non-member, the release points to the member "
             f"{number(auc, 1)} times in 100 (+- {two_errors(100 * error, digits=1)}; 50 without "
             "the release). At a false positive rate of 5 %, the intruder finds "

@@ -322,7 +322,7 @@ def membership(
     whole_number("refit_budget", refit_budget)
     rng = np.random.default_rng(random_seed)
     choose, turns, draw, knowing, sampling, asking, samples = rng.spawn(7)
-    others = None if others is None or not len(others) else others
+    others = None if isinstance(others, pd.DataFrame) and not len(others) else others
     problem = AuditProblem.prepare(
         fit, release, intruder, Itself(), records, choose=choose, knowing=knowing, asked="records"
     )

@@ -4,17 +4,17 @@ The values of all members are one row, the head's first. Members are independent
 parameters and the household's class, so their order does not matter.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from bayes_risk._core.arrays import Array, Ints, Rng
 from bayes_risk._core.errors import InputError
-from bayes_risk.data.microdata import Codes
+from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.evidence.contract import Posterior, Predictive, Targets
 from bayes_risk.evidence.household import HouseholdPredictive, Jointly, MemberTerms
 from bayes_risk.evidence.presence import alternatives_of
@@ -104,6 +104,21 @@ def in_one_row(codes: Codes, units: Ints, columns: Ints) -> Codes:
     return np.asarray(values.reshape(*values.shape[:-2], units.shape[-1] * len(columns)))
 
 
+class _Outside(NamedTuple):
+    """People outside the data: their codes, labels, and rows of households by size."""
+
+    codes: Codes
+    labels: pd.Index
+    units: Mapping[int, Ints]
+
+
+def _outside(others: pd.DataFrame | None, model: Jointly, data: Microdata) -> _Outside:
+    if others is None:
+        return _Outside(data.codes, data.index, {})
+    codes, number = model.outside(others, data)
+    return _Outside(codes, others.index, households_by_size(number, model.later(codes)))
+
+
 def computations(
     problem: AuditProblem,
     runner: EvidenceRunner,
@@ -117,60 +132,42 @@ def computations(
     """
     data, release, asked = problem.fit.microdata, problem.release, problem.households
     assert asked is not None
-    columns = np.flatnonzero(release.columns)
+    model, columns = asked.model, np.flatnonzero(release.columns)
     some = np.isin(np.arange(len(data.codes)), problem.rows)
-    of, model = asked.number, asked.model
-    own = households_by_size(of, model.later(data.codes))
-    people, outside = data.codes, dict[int, Ints]()
-    if others is not None:
-        people, number = model.outside(others, data)
-        outside = households_by_size(number, model.later(people))
-        if not set(own) & set(outside):
-            raise InputError(
-                "others", "have no household of as many persons as one of the data; give others"
-            )
+    own = households_by_size(asked.number, model.later(data.codes))
+    outside = _outside(others, model, data)
+    if others is not None and not set(own) & set(outside.units):
+        raise InputError(
+            "others", "have no household of as many persons as one of the data; give others"
+        )
     posteriors, found = runner.fits(problem.cases), []
-    needed = len(release.by_draw) > 1 or release.classes == "own"  # else their mean is 1
     for J, units in own.items():
         members = units[some[units].any(axis=1)]
         if not len(members):
             continue
-        children = [rng.spawn(1)[0] for rng in rngs]
-        profiles = in_one_row(data.codes, members, columns)
-        guesses = GuessSet.of(profiles[None])
-        cases = Targets(
-            profiles=profiles,
-            record=members[:, 0],
-            columns=np.arange(profiles.shape[1]),
-            guesses=guesses,
-        )
-        theirs = outside.get(J, units[:0])
-        labels = data.index[units[:, 0]], (data if others is None else others).index[theirs[:, 0]]
-        compared = Others.of(
-            in_one_row(people, theirs, columns),
-            in_one_row(data.codes, units, columns),
-            labels,
-            len(cases),
-            counts[0],
-            children[0],
-        )
+        turns, drawing, asking = (rng.spawn(1)[0] for rng in rngs)
+        inside, theirs = in_one_row(data.codes, units, columns), outside.units.get(J, units[:0])
+        profiles, U = in_one_row(data.codes, members, columns), len(members)
+        at, guesses = np.arange(profiles.shape[1]), GuessSet.of(profiles[None])
+        cases = Targets(profiles=profiles, record=members[:, 0], columns=at, guesses=guesses)
+        people = in_one_row(outside.codes, theirs, columns)
+        labels = data.index[units[:, 0]], outside.labels[theirs[:, 0]]
         other = None
-        if needed:
+        if len(release.by_draw) > 1 or release.classes == "own":  # else their mean is 1
             read = partial(in_one_row, units=units, columns=columns)
-            other = alternatives_of(
-                runner.drawing(problem.cases), len(cases), counts[1], children[1], read
-            )
+            made_by = runner.drawing(problem.cases)
+            other = alternatives_of(made_by, U, counts[1], drawing, read)
         how = model, J, columns, len(release.columns)
         of_size: Any = [HouseholdsPosterior(one, *how) for one in posteriors]
         computation = MembershipComputation(
             runner=runner,
             posteriors=of_size,
             cases=cases,
-            counts=np.full(len(cases), float(others is None or len(theirs))),  # 0: not compared
-            others=compared,
+            counts=np.full(U, float(others is None or len(theirs) > 0)),  # 0: not compared
+            others=Others.of(people, inside, labels, U, counts[0], turns),
             alternatives=other,
             budget=0,
-            rng=children[2],
+            rng=asking,
         )
-        found.append(Group(members[:, 0], np.arange(len(members)), theirs[:, 0], computation, J))
+        found.append(Group(members[:, 0], np.arange(U), theirs[:, 0], computation, J))
     return found
