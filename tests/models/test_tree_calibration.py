@@ -17,7 +17,8 @@ from tests.oracles.forest_by_hand import relabelled
 
 pytestmark = pytest.mark.check  # brute force: tests of cart, kernel evidence, forest evidence
 
-ROW, TABLES = 4, 400
+ROW = 4
+TABLES, FEW = 400, 200  # of the slow tests, and of the second tier: binomial errors follow
 
 
 def z_scores(hits, probabilities):
@@ -79,22 +80,22 @@ def numbers(seed):
 
 
 @pytest.mark.parametrize(
-    ("smoothing", "bootstrap"),
+    ("smoothing", "bootstrap", "tables"),
     [
-        (None, "bayesian"),
-        pytest.param(None, "none", marks=pytest.mark.slow),
-        pytest.param("kde", "bayesian", marks=pytest.mark.slow),
-        ("kde", "none"),
+        (None, "bayesian", FEW),
+        pytest.param(None, "none", TABLES, marks=pytest.mark.slow),
+        pytest.param("kde", "bayesian", TABLES, marks=pytest.mark.slow),
+        ("kde", "none", FEW),
     ],
 )
-def test_numbers_from_leaves(bootstrap, smoothing):
+def test_numbers_from_leaves(bootstrap, smoothing, tables):
     df = numbers(3)
     values = [4.0, 6.0, 9.0, 14.0, 22.0] if smoothing else sorted(df["pay"].iloc[:5])
     df.loc[ROW, "pay"] = values[0]
     model = br.models.CART(["pay"], min_leaf=6, bootstrap=bootstrap, smoothing=smoothing)
     fit = model.fit(df, random_seed=1)
     rng, hits, probabilities = np.random.default_rng(5), [], []
-    for seed in range(TABLES):
+    for seed in range(tables):
         drawn = with_values(fit, {1: rng.choice(values)})
         release = drawn.synthesize(m=2, random_seed=seed)
         own = drawn.microdata.codes[ROW, 1]
@@ -143,7 +144,7 @@ def test_forests(votes, dirichlet):
     model = br.models.Forest(["y"], n_trees=12, votes=votes, dirichlet=dirichlet)
     fit = model.fit(df, random_seed=1)
     hits, probabilities = [], []
-    for seed in range(TABLES):
+    for seed in range(FEW):
         drawn = voting_anew(with_values(fit, {1: rng.integers(3)}))
         release = drawn.synthesize(m=2, random_seed=seed)
         guess, p = posterior_of(drawn, release, br.Neighbourhood(1))
