@@ -346,7 +346,7 @@ def test_commands_import_slow_libraries_where_they_are_used(imports):
     assert {(m, n) for m, n in found for slow in SLOW if within(n, slow)} == set()
     matched = [m for m in FILES if room_of(m) in ("_core", "data", "release")]
     found = {(m, n) for m in matched for n in imports_of(m, parsed(FILES[m]), typing_only=False)}
-    slow = {"matplotlib", "scipy.stats", "sklearn"}
+    slow = {"matplotlib", "scipy.stats"}
     assert {(m, n) for m, n in found for one in slow if within(n, one)} == set()
 
 
