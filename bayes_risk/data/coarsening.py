@@ -48,13 +48,17 @@ def coarsened(
     coarse: pd.Series = (
         multiples(cut / unit, unit).clip(least, most).where(~column.isin([*keep]), column)
     )
-    whole = pd.api.types.is_integer_dtype(column.dtype)
-    return coarse.astype(column.dtype) if whole and are_whole(coarse.dropna()) else coarse
+    if not pd.api.types.is_integer_dtype(column.dtype) or not are_whole(coarse.dropna()):
+        return coarse
+    ends = np.iinfo(getattr(column.dtype, "numpy_dtype", column.dtype))
+    fits = coarse.dropna().between(ends.min, ends.max).all()  # 127 to the nearest 50 is 150
+    return coarse.astype(column.dtype) if fits else coarse
 
 
 def multiples(times: Any, unit: float) -> Any:
     """The nearest whole numbers times a unit, at its decimals: 3 times 0.05 is 0.15."""
-    return np.round(np.round(times) * unit, max(-int(Decimal(repr(float(unit))).as_tuple()[2]), 0))
+    decimals = max(-int(Decimal(repr(float(unit))).as_tuple()[2]), 0)
+    return np.round(np.round(times) * unit, decimals) + 0.0  # no -0.0
 
 
 def proposed(column: pd.Series, keep: Sequence[float] = (), alone: float = 0.01) -> dict[str, Any]:

@@ -5,10 +5,10 @@ rows could stand in any order among those with the same kept values. Then the ro
 to a record is its own in one case per cell, with a variance of at most one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
 
+import numba
 import numpy as np
 from scipy.special import gammainc, gammaincinv
 
@@ -22,7 +22,8 @@ from .seen import APART, LEAST, LOOKED_AT, TIMES, WIDE, Seen
 
 MANY = 5_000  # records whose own rows are compared
 FORETOLD = 0.9  # share of the variance of values above which kept columns explain them
-TREES = 15
+TREES, SMALLEST = 15, 5  # and records of a leaf, at least
+FOLDS, PENALTIES = 5, np.logspace(-3, 4, 8)
 GROUP = 2  # records of like predictions where kept values are all different
 
 
@@ -144,13 +145,6 @@ def _alike(seen: Seen, files: Sequence[int], rows: Ints) -> Ints:
     for certain says nothing: those of which more than `FORETOLD` of the variance is explained are
     left out; alone is everybody if all are.
     """
-    from sklearn import config_context
-    from sklearn.linear_model import RidgeCV
-    from sklearn.model_selection import KFold
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import PolynomialFeatures, StandardScaler
-    from sklearn.tree import ExtraTreeRegressor
-
     some = np.arange(len(rows))
     kept = [within_range([seen.values(name, 0)[rows]])[0] for name in seen.kept]
     made = (*seen.made, *seen.ranks)
@@ -158,26 +152,19 @@ def _alike(seen: Seen, files: Sequence[int], rows: Ints) -> Ints:
     known = np.where(np.isnan(known), np.nanmin(known, axis=0) - 1, known)
     if len(rows) > MANY:
         some = np.random.default_rng(0).choice(some, MANY, replace=False)
-    smooth = make_pipeline(
-        StandardScaler(), PolynomialFeatures(2 if len(kept) <= WIDE else 1), StandardScaler(),
-        RidgeCV(np.logspace(-3, 4, 8)),
-    )  # fmt: skip
-    trees = [ExtraTreeRegressor(min_samples_leaf=5, random_state=k) for k in range(TREES)]
-    folds = [*KFold(5, shuffle=True, random_state=0).split(some)]
-    shown = asked[some]
+    shown, x, rng = asked[some], known[some], np.random.default_rng(0)
+    parts = np.array_split(rng.permutation(len(some)), FOLDS)
+    use = [np.setdiff1d(np.arange(len(some)), left) for left in parts]
 
-    def guess(models: Sequence[Any], x: Array, of: Array, **how: bool) -> Array:
+    def guess(of: Array, predicted: Callable[[Array, Array, Array], Array]) -> Array:
         found = np.empty(of.shape)
-        for use, left in folds:
-            a, b, y = x[use], x[left], of[use]
-            every = [m.fit(a, y, **how).predict(b, **how) for m in models]
-            found[left] = np.mean(every, axis=0).reshape(len(left), -1)
+        for kept_in, left in zip(use, parts, strict=True):
+            found[left] = predicted(x[kept_in], of[kept_in], x[left])
         return found
 
-    by_trees = partial(guess, trees, known[some].astype(np.single), check_input=False)
-    with config_context(assume_finite=True, skip_parameter_validation=True):
-        smoothly = guess([smooth], known[some], shown)
-        found = [smoothly, by_trees(shown), smoothly + by_trees(shown - smoothly)]
+    by_trees = partial(_of_trees, rng=rng)
+    smoothly = guess(shown, _smoothly)
+    found = [smoothly, guess(shown, by_trees), smoothly + guess(shown - smoothly, by_trees)]
     lost = np.array([((shown - one) ** 2).sum(axis=0) for one in found])
     predicted = np.choose(lost.argmin(axis=0), found)
     group = np.arange(len(rows)) + len(rows)  # alone
@@ -185,3 +172,81 @@ def _alike(seen: Seen, files: Sequence[int], rows: Ints) -> Ints:
     if (left >= (1 - FORETOLD) * ((asked - asked.mean(axis=0)) ** 2)[some].sum(axis=0)).all():
         group[some] = halved(predicted, GROUP)
     return np.asarray(np.unique(group, return_inverse=True)[1])
+
+
+def _smoothly(x: Array, y: Array, at: Array) -> Array:
+    """Ridge regression on columns and their products, standardised; its penalty by leaving one out.
+
+    Of the singular values s of the columns a penalty a keeps w = s^2 / (s^2 + a); a residual with
+    the record left out is the residual over 1 - 1/n - h, h the sum of w u^2.
+    """
+    n, p = x.shape
+    both = [(i, j) for i in range(p) for j in range(i + 1)] if p <= WIDE else []
+    Z = _standardised(np.concatenate([x, at]), n)
+    Z = _standardised(np.column_stack([Z, *(Z[:, i] * Z[:, j] for i, j in both)]), n)
+    U, s, V = np.linalg.svd(Z[:n], full_matrices=False)
+    mean = y.mean(axis=0)
+    along = U.T @ (y - mean)
+    best, found = np.inf, np.zeros(along.shape)
+    for penalty in PENALTIES:
+        w = s**2 / (s**2 + penalty)
+        left_out = (y - mean - U @ (w[:, None] * along)) / (1 - 1 / n - U**2 @ w)[:, None]
+        if (loss := float((left_out**2).sum())) < best:
+            best, found = loss, (s / (s**2 + penalty))[:, None] * along
+    return np.asarray(mean + Z[n:] @ (V.T @ found))
+
+
+def _standardised(x: Array, n: int) -> Array:
+    """Columns by mean and deviation of the first n rows."""
+    sd = x[:n].std(axis=0)
+    return np.asarray((x - x[:n].mean(axis=0)) / np.where(sd > 1e-12, sd, 1.0))
+
+
+def _of_trees(x: Array, y: Array, at: Array, rng: np.random.Generator) -> Array:
+    """Mean of extremely randomised trees (Geurts, Ernst & Wehenkel 2006), of all columns each."""
+    chance = rng.random((TREES, 2 * len(x) // SMALLEST + 1, x.shape[1]))
+    return np.asarray(np.mean([_of_tree(x, y, at, u) for u in chance], axis=0))
+
+
+@numba.njit(cache=True)
+def _of_tree(x: Array, y: Array, at: Array, chance: Array) -> Array:
+    """Predictions of a tree whose nodes cut each column by chance (K, p) and take the best cut."""
+    (n, p), (K, q) = x.shape, (len(chance), y.shape[1])
+    of, ends = np.arange(n), np.zeros((K, 2), np.int64)
+    column, cut, child = np.full(K, -1), np.zeros(K), np.zeros(K, np.int64)
+    mean, ends[0, 1], made, left = np.zeros((K, q)), n, 1, np.zeros(q)
+    for k in range(K):
+        if k == made:
+            break
+        rows = of[ends[k, 0] : ends[k, 1]]
+        for i in rows:
+            for c in range(q):
+                mean[k, c] += y[i, c] / len(rows)
+        best = -np.inf
+        for j in range(p):
+            low, high = x[rows, j].min(), x[rows, j].max()
+            at_cut, size = low + chance[k, j] * (high - low), 0
+            left[:] = 0.0
+            for i in rows:
+                if x[i, j] <= at_cut:
+                    size += 1
+                    for c in range(q):
+                        left[c] += y[i, c] - mean[k, c]
+            if min(size, len(rows) - size) >= SMALLEST:
+                gain = (left**2).sum() * (1 / size + 1 / (len(rows) - size))
+                if gain > best:
+                    best, column[k], cut[k] = gain, j, at_cut
+        if column[k] >= 0:
+            below = x[rows, column[k]] <= cut[k]
+            rows[:] = np.concatenate((rows[below], rows[~below]))
+            child[k], middle = made, ends[k, 0] + below.sum()
+            ends[made, 0], ends[made, 1] = ends[k, 0], middle
+            ends[made + 1, 0], ends[made + 1, 1] = middle, ends[k, 1]
+            made += 2
+    found = np.empty((len(at), q))
+    for r in range(len(at)):
+        k = 0
+        while column[k] >= 0:
+            k = child[k] + (at[r, column[k]] > cut[k])
+        found[r] = mean[k]
+    return found

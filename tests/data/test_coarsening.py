@@ -35,6 +35,14 @@ def test_by_hand(given, how, wanted):
     assert found.dtype == column.dtype
 
 
+def test_zero_has_no_sign_and_small_types_do_not_overflow():
+    assert not np.signbit(coarsened(pd.Series([-0.2, 0.2]), 1)).any()
+    for kind in ("int8", "Int8", "uint8", "UInt8"):
+        top = int(np.iinfo(kind.lower()).max)
+        assert coarsened(pd.Series([top, 3], dtype=kind), 100).tolist() == [round(top, -2), 0]
+        assert coarsened(pd.Series([top, 3], dtype=kind), 50).tolist() == [round(top / 50) * 50, 0]
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_what_is_proposed_is_enough_and_no_more(seed):
     rng = np.random.default_rng(seed)

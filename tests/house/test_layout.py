@@ -344,6 +344,10 @@ def test_commands_import_slow_libraries_where_they_are_used(imports):
     assert "bayes_risk.release.own_rows" in reached  # through six others
     found = {(m, name) for m in reached for name in at_the_top[m]}
     assert {(m, n) for m, n in found for slow in SLOW if within(n, slow)} == set()
+    matched = [m for m in FILES if room_of(m) in ("_core", "data", "release")]
+    found = {(m, n) for m in matched for n in imports_of(m, parsed(FILES[m]), typing_only=False)}
+    slow = {"matplotlib", "scipy.stats", "sklearn"}
+    assert {(m, n) for m, n in found for one in slow if within(n, one)} == set()
 
 
 # --- the front door --------------------------------------------------------------------------

@@ -316,6 +316,8 @@ def test_membership_of_households_and_what_it_refuses():
     some = br.membership(fit, release, intruder=who, records=[0, 2, 4], others=others[:3], **how)
     assert some.assumptions["others"] == "none of 3 persons"
     rates = some.records["false_positive_rate"]
+    none = br.membership(fit, release, intruder=who, records=[0], others=others.iloc[:0], **how)
+    assert none.member.all()
     assert rates.iloc[2] == 0.5  # three persons: compared with nobody, not in the curve
     assert some.summary().loc["auc", "value"] == pytest.approx(1 - rates.iloc[:2].mean())
     plain = br.models.DPMPM(3).fit(df.drop(columns="hid"), draws=20, tune=20, random_seed=1)
@@ -327,6 +329,7 @@ def test_membership_of_households_and_what_it_refuses():
     for right, more in (
         ('give household="unknown"', {}),
         ("no household of as many", {"others": table([("own", 50, (("child", 10),) * 3)])}),
+        ("others lacks column 'hid'", {"others": others.drop(columns="hid")}),
         ("exclude 1 households of others", {"others": table([("rent", 70, ())] + Y)}),
         ('"composition" is not offered', {"intruder": br.Intruder(household="composition")}),
     ):

@@ -7,10 +7,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import binom, poisson
+from sklearn.linear_model import RidgeCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+from sklearn.tree import ExtraTreeRegressor
 
 import bayes_risk as br
 from bayes_risk._core.nearest import Points, two_nearest
 from bayes_risk.release.links_result import LEVEL
+from bayes_risk.release.own_rows import PENALTIES, SMALLEST, _of_tree, _smoothly
 
 pairs_module = import_module("bayes_risk.release.pairs")
 
@@ -350,3 +355,21 @@ def test_files_of_few_or_equal_values_are_no_error():
     risk = br.links(people(40, 1), [people(40, 2), people(40, 3)], corresponds=False)
     assert risk.summary().columns[-1] == "share" and "test" in risk.sentence()
     assert risk.first(1).m == 1 and all(t.file == 1 for t in risk.first(1).tests)
+
+
+def test_ridge_regressions_and_trees_are_those_of_scikit_learn():
+    """The regression to rounding; trees, which cut by chance, on average."""
+    rng = np.random.default_rng(1)
+    x, at = (rng.integers(0, 30, (n, 3)).astype(float) for n in (120, 20))
+    y = np.column_stack([np.sin(x[:, 0] / 3), (x[:, 1] > 10) * x[:, 2] / 10])
+    y += 0.3 * rng.normal(size=y.shape)
+    poly = make_pipeline(StandardScaler(), PolynomialFeatures(2), StandardScaler())
+    ridge = make_pipeline(poly, RidgeCV(PENALTIES)).fit(x, y)
+    np.testing.assert_allclose(_smoothly(x, y, at), ridge.predict(at), atol=1e-9)
+    K = 200
+    ours = [_of_tree(x, y, at, u) for u in rng.random((K, 2 * len(x) // SMALLEST + 1, 3))]
+    trees = (ExtraTreeRegressor(min_samples_leaf=SMALLEST, random_state=k) for k in range(K))
+    theirs = [tree.fit(x, y).predict(at) for tree in trees]
+    difference = np.mean(ours, axis=0) - np.mean(theirs, axis=0)
+    z = difference / np.sqrt((np.var(ours, axis=0) + np.var(theirs, axis=0)) / K)
+    assert np.abs(z).max() < 4.5 and np.sqrt((z**2).mean()) < 1.5

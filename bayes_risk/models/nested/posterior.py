@@ -21,7 +21,7 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk.data.households import Households
-from bayes_risk.data.microdata import Codes, Microdata
+from bayes_risk.data.microdata import Codes, Microdata, require_columns
 from bayes_risk.evidence.contract import Predictive, Targets
 from bayes_risk.evidence.household import MemberTerms
 
@@ -328,6 +328,7 @@ class NestedHouseholds:
         return np.asarray(codes[:, self.model.layout.relate] != self.model.layout.head, np.int64)
 
     def outside(self, others: pd.DataFrame, data: Microdata) -> tuple[Codes, Ints]:
+        require_columns(others, data.columns, "others")
         number, name = self.declared.of(others).number, self.declared.id
         variable: Any = data.variables[data.columns.index(name)]
         codes = data.encode(others.assign(**{name: variable.levels[0]}), "others")

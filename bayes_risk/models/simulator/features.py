@@ -11,7 +11,7 @@ at two values of a span most of what frequencies tell.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ import numpy.typing as npt
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk.data.microdata import Codes, Microdata
 
-from .paths import Predictors, axes, leaf_members
+from .trees import Outcome, PlacedGuesses, Predictors, axes, trees_with_guesses
 
 A = 0.3, 3.0  # added to counts: rare cells, and common ones
 BINS = 8  # of a number that stands in a context
@@ -31,8 +31,7 @@ COPIED = 0.3  # odds of a copy of the record's own value
 WHOLE = "alone", "all"  # contexts in which equal numbers are counted too
 TREES = 6  # guessed columns that trees are grown for, at most
 FIRST, SECOND = ("alone",), ("pair", "all", "own", "own distance")  # kinds tried without others
-PATH_LEAVES = 5, 20  # rows in a leaf of a tree grown on y_-i
-MANY = 20_000  # numbers in y; beyond it such trees are of the first size alone
+SIZES = 2, 3, 5, 7, 10, 15, 20, 30, 50  # rows in a leaf, at least
 LARGEST = 2**40  # numbers of contexts; beyond it they are counted anew
 LEVELS = 20  # of a category that a regression looks at
 
@@ -52,7 +51,8 @@ class Features:
     ``guessed`` (q,): columns that are guessed. ``linked``: whether row i of Z is record i.
     ``edges``: of each number, the edges of the bins that it has in a context. ``order``: of each
     guessed column, the other columns, that which tells most of it first. ``spread``: of each
-    number, the distance between its 5 % and its 95 % quantile.
+    number, the distance between its 5 % and its 95 % quantile. ``sizes``: of each guessed column,
+    the least number of records in a leaf.
     """
 
     microdata: Microdata
@@ -61,6 +61,7 @@ class Features:
     edges: dict[int, Array]
     order: dict[int, list[int]]
     spread: dict[int, float]
+    sizes: dict[int, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, microdata: Microdata, guessed: Ints, *, linked: bool) -> "Features":
@@ -89,6 +90,16 @@ class Features:
         steps = [2 - (kind in SECOND) - 2 * (kind in FIRST) for kind, _ in found]
         return Made(np.stack(list(found.values()), axis=-1), np.array(steps), self._exact(look))
 
+    def with_sizes(self, y: Codes, Z: Codes) -> "Features":
+        """With the sizes of leaves that make the files of a run most likely."""
+        look = _Look.of(self, y, Z, np.arange(1), y[:1, self.guessed][None])
+        none = np.zeros(0), np.zeros(0, dtype=np.int64)
+        for j in map(int, self.guessed[:TREES]):
+            if known := [k for k in self.order[j] if k not in self.guessed]:
+                likely = [float(self._grown(look, j, known, s, *none)[2][0]) for s in SIZES]
+                self.sizes[j] = SIZES[int(np.argmax(likely))]
+        return self
+
     def copies(self, y: Codes, Z: Codes, rows: Ints, guesses: Codes) -> Array:
         """Share of the files with an exact copy of a record with a guess, (U, G)."""
         return self._exact(_Look.of(self, y, Z, rows, guesses))
@@ -115,7 +126,7 @@ class Features:
                 yield from _logs(kind, widths, counts)
             known = [k for k in others if k not in self.guessed]
             if j in self.guessed[:TREES] and known:
-                yield from self._in_paths(look, j, known)
+                yield from self._in_trees(look, j, known)
             if j in self.spread and look.present.all():
                 for t in sorted({0, 1, 2, len(known)}):
                     if t <= len(known):
@@ -126,30 +137,42 @@ class Features:
     def _widths(self, j: int) -> list[float]:
         return [0.0] if j not in self.spread else [w * self.spread[j] for w in WIDTHS]
 
-    def _in_paths(
+    def _in_trees(
         self, look: "_Look", j: int, others: Sequence[int]
     ) -> Iterator[tuple[tuple[str, Any], Array]]:
-        """The same in leaves of trees grown on y_-i; they split by what is no guess."""
-        of_y, of_Z = (  # in one layout: compiled once
+        """In trees with a guess in place: the likelihood of Z, and the same counts in leaves."""
+        shape, widths, guess = look.W.shape[:2], self._widths(j), look.W[..., j].ravel()
+        record = np.repeat(look.rows, shape[1])
+        k, z, log_p = self._grown(look, j, others, self.sizes[j], guess, record)
+        k, z = k.reshape(*shape, -1), z.reshape(len(z), *shape, len(widths))
+        yield from _logs("tree", widths, [(z[..., w], k[..., w]) for w in range(len(widths))])
+        log_p = log_p.reshape(shape)
+        yield ("tree", "files"), np.maximum(log_p - log_p.max(axis=1, keepdims=True), -20.0)
+
+    def _grown(
+        self, look: "_Look", j: int, others: Sequence[int], size: int, guess: Array, record: Ints
+    ) -> tuple[Array, Array, Array]:
+        """Rows near each guess (Q,) in its leaf, and likelihoods; of no guess, that of y's tree."""
+        of_y, of_Z = (
             np.ascontiguousarray(x[..., others]).reshape(-1, len(others))
             for x in (look.bins.y, look.bins.Z)
         )
         d = 1 + np.maximum(of_y.max(axis=0), of_Z.max(axis=0))
         ordered = np.array([k in self.edges for k in others]) | (d < 3)
-        predictors, v = Predictors(of_y, of_Z, d, ordered), look.y[:, j]
-        outcome, value = v.astype(np.int64), np.ones(len(v))
+        y, Z = look.y[:, j].copy(), look.Z[..., j].ravel()  # in one layout: compiled once
+        parts = [(v.astype(np.int64), np.ones(len(v))) for v in (y, Z, guess)]
         if j in self.spread:
-            outcome, value = np.zeros_like(outcome), v - v.mean()
-        axis = axes(predictors, outcome, value, int(outcome.max()) + 1)
-        widths = np.array(self._widths(j))
-        guess = look.W[:, :, j][..., None]
-        bounds = np.stack([guess - widths, guess + widths])
-        for size in PATH_LEAVES[: 1 if of_y.size > MANY else 2]:
-            k, z = np.zeros(bounds.shape[1:]), np.zeros((len(look.Z), *bounds.shape[1:]))
-            of = np.stack([value, v]), look.rows, look.present, size, k, z, bounds
-            leaf_members(predictors, axis, outcome, *of, np.ascontiguousarray(look.Z[..., j]))
-            found = [(z[..., w], k[..., w]) for w in range(len(widths))]
-            yield from _logs(f"path {size}", list(widths), found)
+            parts = [(np.zeros(len(v), dtype=np.int64), v - y.mean()) for v in (y, Z, guess)]
+        outcome = Outcome(*parts[0], *parts[1], 1 + max(int(of.max(initial=0)) for of, _ in parts))
+        predictors, widths = Predictors(of_y, of_Z, d, ordered), np.array(self._widths(j))
+        file, near = np.repeat(np.arange(len(look.Z)), look.Z.shape[1]), guess[:, None]
+        bounds = np.stack([near - widths, near + widths])
+        lines = np.argsort(y, kind="stable"), np.lexsort((Z, file)), y, Z, bounds
+        Q, W = len(guess), len(widths)
+        out = np.zeros((Q, W)), np.zeros((len(look.Z), Q, W)), np.zeros(max(Q, 1))
+        of: Any = predictors, axes(predictors, outcome), outcome, PlacedGuesses(record, *parts[2])
+        trees_with_guesses(*of, size, lines, out)
+        return out
 
     def _own(self, look: "_Look") -> Iterator[tuple[tuple[str, Any], Array]]:
         """What the record's own row of Z shows."""

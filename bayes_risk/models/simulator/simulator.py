@@ -293,6 +293,7 @@ class SimulatorFit(Fitted):
                     if how is None:
                         linked = release.corresponds and files.corresponds
                         how = Features.of(self.microdata, targets.columns, linked=linked)
+                        how.with_sizes(drawn(r).y, files.Z)
                         first = files
                     choosing = np.random.default_rng([seeds[2], r])
                     shown = plan.shown(how, drawn(r), files.Z, choosing, r, most)

@@ -322,6 +322,7 @@ def membership(
     whole_number("refit_budget", refit_budget)
     rng = np.random.default_rng(random_seed)
     choose, turns, draw, knowing, sampling, asking, samples = rng.spawn(7)
+    others = None if isinstance(others, pd.DataFrame) and not len(others) else others
     problem = AuditProblem.prepare(
         fit, release, intruder, Itself(), records, choose=choose, knowing=knowing, asked="records"
     )
@@ -338,7 +339,7 @@ def membership(
     data, theirs = fit.microdata, None if others is None else others.index
     guesses = GuessSet.of(problem.cases.profiles[None])
     cases = replace(problem.cases, columns=np.arange(len(data.columns)), guesses=guesses)
-    people = data.encode(others, "others") if others is not None and len(others) else None
+    people = None if others is None else data.encode(others, "others")
     of = data.codes, (data.index, theirs)
     compared = Others.of(people, *of, len(cases), comparisons, turns)  # type: ignore[arg-type]
     posteriors, other = runner.fits(cases), None
