@@ -32,7 +32,7 @@ import joblib
 import psutil
 from joblib.externals.loky import get_reusable_executor
 from joblib.parallel import SequentialBackend, ThreadingBackend, get_active_backend
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from .errors import InputError
 from .validate import one_of, whole_number
@@ -179,13 +179,18 @@ class _OneThread:
     def __init__(self) -> None:
         self._lock, self._wanted = threading.Lock(), 0
         self._limit: Any = None
+        self._libraries: Any = None
+        self._loaded = 0  # modules
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
         with self._lock:
             self._wanted += 1
             if self._wanted == 1:
-                self._limit = threadpool_limits(limits=1, user_api="blas")
+                if self._loaded != len(sys.modules):
+                    self._libraries = ThreadpoolController()  # a search of milliseconds
+                    self._loaded = len(sys.modules)
+                self._limit = self._libraries.limit(limits=1, user_api="blas")
         try:
             yield
         finally:

@@ -150,6 +150,21 @@ def test_linear_algebra_has_one_thread_and_gets_its_own_back():
     assert threads() == before
 
 
+def test_libraries_are_searched_again_only_after_an_import(monkeypatch):
+    from threadpoolctl import ThreadpoolController
+
+    searched = []
+    monkeypatch.setattr(
+        parallel, "ThreadpoolController", lambda: searched.append(1) or ThreadpoolController()
+    )
+    for name in ("one of which blas is a part", None, "another"):
+        if name:
+            monkeypatch.setitem(sys.modules, name, None)
+        with parallel.one_thread():
+            pass
+    assert len(searched) == 2
+
+
 def test_every_parallel_place_goes_through_the_workers():
     users = []
     for path in (ROOT / "bayes_risk").rglob("*.py"):
