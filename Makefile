@@ -13,7 +13,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --durations=20
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test tests check both tiers lint slow soak lowest newest vulnerabilities bench docs wheel wheelhouse clean
+.PHONY: help demo test tests check lint slow soak lowest newest vulnerabilities bench docs wheel wheelhouse clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile
@@ -34,12 +34,6 @@ tests: $(STAMP)
 
 check: docs ## the second tier: workers, stopped runs, whole studies, browser, documentation
 	$(PYTEST) -m "check and not slow and not soak"
-
-both: $(DOCS) ## `make test` and `make check` in one run, on two cores that are never idle
-	@$(MAKE) --no-print-directory -k -j 2 tiers lint docs
-
-tiers: $(STAMP)
-	$(PYTEST) -m "not slow and not soak"
 
 slow: $(STAMP) ## calibration and other long tests
 	$(BIN)/python -m pytest -m slow

@@ -17,8 +17,7 @@ from tests.oracles.forest_by_hand import relabelled
 
 pytestmark = pytest.mark.check  # brute force: tests of cart, kernel evidence, forest evidence
 
-ROW = 4
-TABLES, FEW = 400, 200  # of the slow tests, and of the second tier: binomial errors follow
+ROW, TABLES = 4, 400
 
 
 def z_scores(hits, probabilities):
@@ -80,22 +79,22 @@ def numbers(seed):
 
 
 @pytest.mark.parametrize(
-    ("smoothing", "bootstrap", "tables"),
+    ("smoothing", "bootstrap"),
     [
-        (None, "bayesian", FEW),
-        pytest.param(None, "none", TABLES, marks=pytest.mark.slow),
-        pytest.param("kde", "bayesian", TABLES, marks=pytest.mark.slow),
-        ("kde", "none", FEW),
+        (None, "bayesian"),
+        pytest.param(None, "none", marks=pytest.mark.slow),
+        pytest.param("kde", "bayesian", marks=pytest.mark.slow),
+        ("kde", "none"),
     ],
 )
-def test_numbers_from_leaves(bootstrap, smoothing, tables):
+def test_numbers_from_leaves(bootstrap, smoothing):
     df = numbers(3)
     values = [4.0, 6.0, 9.0, 14.0, 22.0] if smoothing else sorted(df["pay"].iloc[:5])
     df.loc[ROW, "pay"] = values[0]
     model = br.models.CART(["pay"], min_leaf=6, bootstrap=bootstrap, smoothing=smoothing)
     fit = model.fit(df, random_seed=1)
     rng, hits, probabilities = np.random.default_rng(5), [], []
-    for seed in range(tables):
+    for seed in range(TABLES):
         drawn = with_values(fit, {1: rng.choice(values)})
         release = drawn.synthesize(m=2, random_seed=seed)
         own = drawn.microdata.codes[ROW, 1]
@@ -144,7 +143,7 @@ def test_forests(votes, dirichlet):
     model = br.models.Forest(["y"], n_trees=12, votes=votes, dirichlet=dirichlet)
     fit = model.fit(df, random_seed=1)
     hits, probabilities = [], []
-    for seed in range(FEW):
+    for seed in range(TABLES):
         drawn = voting_anew(with_values(fit, {1: rng.integers(3)}))
         release = drawn.synthesize(m=2, random_seed=seed)
         guess, p = posterior_of(drawn, release, br.Neighbourhood(1))
