@@ -75,4 +75,4 @@ def test_records_at_highest_risk_stand_first_and_those_the_kept_keys_spare_befor
 @pytest.mark.parametrize("m", [1, 3])
 def test_errors_of_records_are_between_releases(m):
     cells = [row[2] for row in identification(m=m).tables()["worst"].rows]
-    assert set(cells) == {DASH} if m == 1 else any(cell.startswith(ERROR) for cell in cells)
+    assert set(cells) == {DASH} if m == 1 else any(" to " in cell for cell in cells)
