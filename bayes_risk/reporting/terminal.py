@@ -218,9 +218,10 @@ def print_verdict(verdict: Verdict, *, console: Console, most: int = 2) -> None:
     if verdict.steps:
         first, more = verdict.steps[0], len(verdict.steps) - 1
         also = f" ({counted(more, 'more step')})" * bool(more)
-        console.print(printed(f"Next: {first.change}{also}"))
-        for line in filter(None, first.lines.split("\n")):
-            console.print(printed(f"  {line}"), soft_wrap=True)
+        what, _, rest = first.change.partition("; ")  # the page has words and lines
+        keys = first.lines.replace("\n\n", "; ").replace("\n", " ")
+        said = "; ".join(filter(None, [keys or what, rest]))
+        console.print(printed(f"Next: {said}{also}"))
     console.print(printed(verdict.assumptions, style="dim"))
 
 
