@@ -245,10 +245,15 @@ def test_households_are_targets_in_one_row():
     data, model = fit.microdata, fit.posterior.model
     whole = NestedHouseholds(model, fit._number, HOUSEHOLD)
     columns = np.array([1, 2, 3])
-    (rows,) = (households_by_size(fit._number, whole.later(data.codes))[h] for h in (3,))
+    (rows,) = (
+        households_by_size(fit._number, whole.later(data.codes), data.codes[:, columns])[h]
+        for h in (3,)
+    )
     more = [("own", 70, (("spouse", 70), ("child", 10))), ("rent", 50, (("child", 10),) * 2)]
     people, number = whole.outside(table(more).iloc[::-1], data)
-    others = in_one_row(people, households_by_size(number, whole.later(people))[3], columns)
+    others = in_one_row(
+        people, households_by_size(number, whole.later(people), people[:, columns])[3], columns
+    )
     profiles = in_one_row(data.codes, rows, columns)
     guesses = GuessSet.of(others[:, None])
     cases = Targets(profiles=profiles, record=rows[:, 0], columns=np.arange(9), guesses=guesses)
@@ -302,6 +307,18 @@ def test_membership_of_a_household_is_that_of_draws_of_the_prior():
             spread = np.std([exact(one, m, part) for part in parts]) / 10**0.5
             gap = found["log_bayes_factor"].iloc[k] - exact(one, m, np.arange(len(known)))
             assert abs(gap) < 4 * np.hypot(found["mcse"].iloc[k], spread), (m, k, gap)
+
+
+def test_households_whose_persons_stand_in_another_order_are_the_same():
+    """So that others who are the members are found out; the head's values come first."""
+    codes, number = np.random.default_rng(5).integers(0, 9, (60, 3)), np.repeat(np.arange(20), 3)
+    later, columns = np.tile([0, 1, 1], 20), np.arange(3)
+    mixed = np.random.default_rng(6).permutation(60)
+    one, other = (
+        in_one_row(codes[at], households_by_size(number[at], later[at], codes[at])[3], columns)
+        for at in (np.arange(60), mixed)
+    )
+    assert (one == other).all() and (one[:, :3] == codes[::3]).all()
 
 
 def test_membership_of_households_and_what_it_refuses():

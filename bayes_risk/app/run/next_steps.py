@@ -82,11 +82,8 @@ def next_steps(study: Study, df: pd.DataFrame, verdict: Verdict) -> tuple[NextSt
 
 def _useful(study: Study, df: pd.DataFrame, verdict: Verdict) -> tuple[NextStep, ...]:
     """What may make the file useful enough."""
-    change, leaf = (
-        "Compare other models: run bayes-risk compare",
-        getattr(study.model, "min_leaf", 0),
-    )
-    made = study.synthesized_in(df)
+    change, made = "Compare other models: run bayes-risk compare", study.synthesized_in(df)
+    leaf = getattr(study.model, "min_leaf", 0)
     other = {"min_leaf": max(leaf // 2, 1)} if leaf else {"kind": "CART", "order": made}
     lines = pasted({"compare.other": {"model": other}})
     return tuple(

@@ -286,7 +286,7 @@ def membership(
         ``knows_records``: every other record by default; ``"none"``, a fraction, a mask or labels
         if the release has one data set. With ``household="unknown"`` the household of each is what
         is not known: ``records`` name households by any of their persons, results by the first;
-        others are households, compared with those of as many persons.
+        others are households, compared with those of as many persons; nothing is refitted.
     prior_odds : float
         Odds of membership before the release.
     comparisons : int
@@ -385,7 +385,9 @@ def _found(
     warn_of_unreliable(
         reliable,
         f"largest k-hat {np.nanmax(khat):.2f}, largest Monte Carlo error {np.max(mcse):.2f}",
-        "give a larger refit_budget, or a fit with more draws",
+        "give a larger refit_budget, or a fit with more draws"
+        if problem.households is None
+        else "give a fit with more draws",
         what="log Bayes factors",
     )
     labels = problem.fit.microdata.index[_joined([g.rows for g in groups])]

@@ -36,9 +36,8 @@ class HouseholdsPosterior:
     width: int  # columns of the table
 
     def predictives(self, targets: Targets, *, rng: Rng) -> list[Predictive]:
-        own = targets.profiles[:1, None]
-        parts = range(len(self.terms(own[0], int(targets.record[0]))))
-        return [HouseholdsPredictive(self, targets, k) for k in parts]
+        first = self.terms(targets.profiles[:1], int(targets.record[0]))
+        return [HouseholdsPredictive(self, targets, k, one.batch) for k, one in enumerate(first)]
 
     def terms(self, codes: Codes, record: int) -> Sequence[MemberTerms]:
         """Of households (C, J q), the household's own the first."""
@@ -57,11 +56,7 @@ class HouseholdsPredictive:
     of: HouseholdsPosterior
     targets: Targets
     part: int
-
-    @property
-    def batch(self) -> Ints:
-        """Of each draw."""
-        return self._one(0, self.targets.guesses.codes[:0]).batch
+    batch: Ints
 
     def log_truth(self, block: slice) -> Array:
         nothing, whole = self.targets.guesses.codes[:0], slice(0, 1)
@@ -88,9 +83,9 @@ class HouseholdsPredictive:
         return HouseholdPredictive(given, index, 0, given.batch)
 
 
-def households_by_size(number: Ints, later: Ints) -> dict[int, Ints]:
-    """Rows of households (U, J) by their size J; those that are not ``later`` stand first."""
-    order = np.lexsort((later, number))
+def households_by_size(number: Ints, later: Ints, values: Codes) -> dict[int, Ints]:
+    """Rows of households (U, J) by their size J: those that are not ``later``, then by values."""
+    order = np.lexsort((*values.T, later, number))
     many = np.bincount(number)
     starts = np.cumsum(many) - many
     return {
@@ -112,11 +107,14 @@ class _Outside(NamedTuple):
     units: Mapping[int, Ints]
 
 
-def _outside(others: pd.DataFrame | None, model: Jointly, data: Microdata) -> _Outside:
+def _outside(
+    others: pd.DataFrame | None, model: Jointly, data: Microdata, columns: Ints
+) -> _Outside:
     if others is None:
         return _Outside(data.codes, data.index, {})
     codes, number = model.outside(others, data)
-    return _Outside(codes, others.index, households_by_size(number, model.later(codes)))
+    units = households_by_size(number, model.later(codes), codes[:, columns])
+    return _Outside(codes, others.index, units)
 
 
 def computations(
@@ -134,8 +132,8 @@ def computations(
     assert asked is not None
     model, columns = asked.model, np.flatnonzero(release.columns)
     some = np.isin(np.arange(len(data.codes)), problem.rows)
-    own = households_by_size(asked.number, model.later(data.codes))
-    outside = _outside(others, model, data)
+    own = households_by_size(asked.number, model.later(data.codes), data.codes[:, columns])
+    outside = _outside(others, model, data, columns)
     if others is not None and not set(own) & set(outside.units):
         raise InputError(
             "others", "have no household of as many persons as one of the data; give others"
@@ -151,7 +149,8 @@ def computations(
         at, guesses = np.arange(profiles.shape[1]), GuessSet.of(profiles[None])
         cases = Targets(profiles=profiles, record=members[:, 0], columns=at, guesses=guesses)
         people = in_one_row(outside.codes, theirs, columns)
-        labels = data.index[units[:, 0]], outside.labels[theirs[:, 0]]
+        first, their_first = members.min(axis=1), theirs.min(axis=1)
+        labels = data.index[units.min(axis=1)], outside.labels[their_first]
         other = None
         if len(release.by_draw) > 1 or release.classes == "own":  # else their mean is 1
             read = partial(in_one_row, units=units, columns=columns)
@@ -169,5 +168,5 @@ def computations(
             budget=0,
             rng=asking,
         )
-        found.append(Group(members[:, 0], np.arange(U), theirs[:, 0], computation, J))
+        found.append(Group(first, np.arange(U), their_first, computation, J))
     return found
