@@ -52,8 +52,8 @@ class Households:
     head: str | int | None = None
     variables: Sequence[str] = ()
 
-    def of(self, df: pd.DataFrame) -> HouseholdTable:
-        """Households of a table.
+    def of(self, df: pd.DataFrame, source: str = "the original") -> HouseholdTable:
+        """Households of a table; ``source``: its name in messages.
 
         Raises
         ------
@@ -65,49 +65,53 @@ class Households:
         if (self.relate is None) != (self.head is None):
             raise InputError("relate and head go together; give both, or leave both out")
         named, present = [self.id, *([self.relate] if self.relate else [])], list(df.columns)
-        require_columns(df, known_columns("household", named, present), "original")
-        number, index = numbered(df[self.id])
+        require_columns(df, known_columns("household", named, present), source)
+        number, index = numbered(df[self.id], source)
         several = {
-            str(name): _several(number, df[name])
+            str(name): _several(number, df[name], source)
             for name in known_columns("variables", self.variables, present)
         }
         for name, flags in several.items():
             if flags.any():
                 raise InputError(
                     f"household variable {name!r} has two values (missing is one) in "
-                    f"{_which(flags, number)}; correct the table, or leave it out of variables"
+                    f"{_which(flags, number, source)}; correct the table, or leave it out of "
+                    "variables"
                 )
         rest = [c for c in present if c not in named and c not in several]
-        same = (str(c) for c in rest if not _several(number, df[c]).any())
-        heads = self._heads(df, number, index) if self.relate else None
+        same = (str(c) for c in rest if not _several(number, df[c], source).any())
+        heads = self._heads(df, number, index, source) if self.relate else None
         members = np.bincount(number, minlength=len(index))
         return HouseholdTable(number, index, members, heads, (*several, *same))
 
-    def _heads(self, df: pd.DataFrame, number: Ints, index: pd.Index) -> Ints:
+    def _heads(self, df: pd.DataFrame, number: Ints, index: pd.Index, source: str) -> Ints:
         """Row of the head of each household."""
         rows = np.flatnonzero((df[self.relate] == self.head).fillna(False))
         if not len(rows):
-            raise InputError("head", self.head, f"does not occur in column {self.relate!r}")
+            raise InputError(
+                "head", self.head, f"does not occur in column {self.relate!r} of {source}"
+            )
         many = np.bincount(number[rows], minlength=len(index))
         for wrong, what in ((many == 0, "no head"), (many > 1, "two heads or more")):
             if wrong.any():
                 raise InputError(
-                    f"{what} by {self.relate} = {self.head!r} in {_which(wrong, number)}; "
-                    "correct the table, or leave out relate and head"
+                    f"{what} by {self.relate} = {self.head!r} in "
+                    f"{_which(wrong, number, source)}; correct the table, or leave out relate and "
+                    "head"
                 )
         return rows[np.argsort(number[rows])]
 
 
-def numbered(column: pd.Series) -> tuple[Ints, pd.Index]:
+def numbered(column: pd.Series, source: str = "the original") -> tuple[Ints, pd.Index]:
     """Number of each row's household, and the households' labels."""
     name = column.name
-    check_cells(column, name, "the original")
+    check_cells(column, name, source)
     if absent := int(column.isna().sum()):
         raise InputError(
             "household",
             name,
-            f"is missing in {absent:,} of {len(column):,} records; give each person the label of "
-            "a household, and a person who lives alone an own one",
+            f"is missing in {absent:,} of {len(column):,} records of {source}; give each "
+            "person the label of a household, and a person who lives alone an own one",
         )
     number, index = pd.factorize(column)
     index = pd.Index(index, name=name)
@@ -123,14 +127,14 @@ def numbered(column: pd.Series) -> tuple[Ints, pd.Index]:
         if same.any():
             raise InputError(
                 f"household {name!r} has labels that differ by blanks alone: "
-                f"{_which(same, number)}; write each label in one way"
+                f"{_which(same, number, source)}; write each label in one way"
             )
     return np.asarray(number, np.int64), index
 
 
-def _several(number: Ints, column: pd.Series) -> Flags:
+def _several(number: Ints, column: pd.Series, source: str) -> Flags:
     """Households with two values of a column; a missing value is one more value."""
-    check_cells(column, column.name, "the original")
+    check_cells(column, column.name, source)
     codes = pd.factorize(column, use_na_sentinel=False)[0]
     first = np.empty(int(number.max(initial=-1)) + 1, np.int64)
     first[number] = codes
@@ -138,7 +142,9 @@ def _several(number: Ints, column: pd.Series) -> Flags:
     return several
 
 
-def _which(wrong: Flags, number: Ints) -> str:
+def _which(wrong: Flags, number: Ints, source: str) -> str:
     """Households by a row of the first: their labels are the data's."""
     row, more = int(np.argmax(wrong[number])) + 1, int(wrong.sum()) - 1
-    return f"the household of row {row:,}" + (f" and {more:,} more" if more else "")
+    return (
+        f"the household of row {row:,}" + (f" and {more:,} more" if more else "") + f" of {source}"
+    )

@@ -221,7 +221,13 @@ def _unknown_households(
             "and Regression do, without weights and of fresh classes; or audit the household "
             "alone: its members as targets, Intruder(knows_records=labels_of_all_others)"
         )
-    number = intruder.household_of(fit.microdata.index) if model.number is None else model.number
+    given, number = intruder.household_of(fit.microdata.index), model.number
+    number = given if number is None else number
+    if given is not None and model.number is not None:
+        pairs = len(np.unique([given, model.number], axis=1)[0])
+        if not pairs == given.max() + 1 == model.number.max() + 1:
+            right = f"differs from column {model.id!r} of the model; leave it out"
+            raise InputError(f"households {right}")
     if number is None:
         raise InputError(f"{said} needs the household of each record; give households=df['hid']")
     if intruder.household == "composition":

@@ -293,6 +293,9 @@ def test_what_the_intruder_knows_is_checked(monkeypatch):
         "must be a Series": lambda: br.Intruder(household="unknown", households=[1]),
         "needs the household of each record": lambda: asked(plain, household="unknown"),
         "has no relations": lambda: asked(plain, **{**both, "household": "composition"}),
+        "households differs from column 'hid' of the model; leave it out": lambda: asked(
+            fit, household="unknown", households=df["hid"].replace({0: 1})
+        ),
         "more than 1,000 guesses": lambda: asked(fit, br.Neighbourhood(3), household="unknown"),
         "evidence='refit' is not offered|evidence=\"refit\"": lambda: asked(
             fit, br.Neighbourhood(1), "refit", household="unknown"

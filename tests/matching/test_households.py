@@ -254,7 +254,7 @@ REFUSALS = [
     (lambda: of(DF.assign(hid=7, relate="x"), relate="relate", head="y"), "does not occur"),
     (
         lambda: of(DF.assign(hid=[7] * len(DF)), **HEADS),
-        "or more by relate = 'head' in the household of row 1;",
+        "or more by relate = 'head' in the household of row 1 of the original;",
     ),
     (lambda: br.household_risk(pd.Series(["x"]), pd.Series([1])), "probabilities from 0 to 1"),
     (lambda: br.household_risk(wrong(3), DF["hid"]), "risk is a int; give an Att"),

@@ -130,29 +130,28 @@ def impossible_counts(masses: Masses, many: Ints, *, rng: Rng) -> Theta:
     """
     theta, rules, layout, of_cell = masses[:4]
     weights = theta.pi[:, None] * of_cell.head * (1.0 - masses.begun[layout.sizes - 1])
-    each = np.array([multinomials(rng, n, w.ravel()) for n, w in zip(many, weights, strict=True)])
-    each = each.reshape(weights.shape)
-    members = np.zeros(of_cell.member.shape, np.int64)
+    each = np.zeros(weights.shape, np.int64)
+    spread(rng, many, weights.reshape(len(many), -1), each.reshape(len(many), -1))
+    lam, omega, phi = (np.zeros(x.shape) for x in theta[1:])
+    fixed = rules.members.levels() + rules.members.begin
     psi, rule = np.ascontiguousarray(of_cell.psi.T), (rules.other, rules.spouse, rules.of_spouse)
     given = masses.begun, masses.fits, masses.partners
-    draw_violations(rng, each, layout.sizes - 1, given, psi, rule, of_cell.member, members)
-    lam, phi = np.zeros(theta.lam.shape), np.zeros(theta.phi.shape)
-    for counts, cells, starts, levels, out in (
-        (each.sum(axis=0), rules.heads, layout.of_household, theta.lam, lam),
-        (members, rules.members, layout.of_member, theta.phi, phi),
+    counts = fixed, omega, phi
+    draw_violations(rng, each, layout.sizes - 1, given, psi, rule, of_cell.member, counts)
+    heads, by_class = each.sum(axis=0), omega.astype(np.int64)
+    whole = heads.reshape(*rules.heads.dims, -1)
+    for k, q in enumerate(rules.heads.columns):
+        others = tuple(x for x in range(len(rules.heads.dims)) if x != k)
+        lam[layout.of_household[q] : layout.of_household[q + 1]] = whole.sum(axis=others)
+    for n, cells, starts, levels, out in (
+        (heads.sum(axis=0), rules.heads, layout.of_household, theta.lam, lam),
+        (by_class, rules.members, layout.of_member, theta.phi, phi),
     ):
-        whole, by_class = counts.reshape(*cells.dims, *counts.shape[1:]), counts.sum(axis=0)
-        for q in range(len(starts) - 1):
+        for q in np.setdiff1d(np.arange(len(starts) - 1), cells.columns):
             part = slice(starts[q], starts[q + 1])
-            if q in cells.columns:
-                k = int(np.flatnonzero(cells.columns == q)[0])
-                others = tuple(x for x in range(len(cells.dims)) if x != k)
-                out[part] = whole.sum(axis=others)
-            else:
-                p = np.moveaxis(levels[part], 0, -1)
-                out[part] = np.moveaxis(multinomials(rng, by_class, p), -1, 0)
-    pi, omega = each.sum(axis=1), members.sum(axis=0)
-    return Theta(pi.astype(float), lam, omega.astype(float), phi)
+            p = np.moveaxis(levels[part], 0, -1)
+            out[part] = np.moveaxis(multinomials(rng, n, p), -1, 0)
+    return Theta(each.sum(axis=1).astype(float), lam, omega, phi)
 
 
 def multinomials(rng: Rng, n: Ints, p: Array) -> Ints:
@@ -179,6 +178,27 @@ def drawn_households(masses: Masses, many: Ints, *, rng: Rng) -> Persons:
         draw_rest(rng, cell, where, fixed, of_each.columns, free, starts, weight, levels, rows)
     nothing = np.empty(0, np.int64)
     return Persons(household, member, first, size, nothing, nothing)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def spread(rng, many, weights, out):
+    """Adds many[s] draws over weights (S, C) to ``out``, by uniforms in order: their spacings."""
+    for s in range(many.shape[0]):
+        n, total, whole = many[s], 0.0, 0.0
+        at = np.empty(n)
+        for k in range(n):
+            total += rng.standard_exponential()
+            at[k] = total
+        total += rng.standard_exponential()
+        for c in range(weights.shape[1]):
+            whole += weights[s, c]
+        below, c, last = weights[s, 0], 0, weights.shape[1] - 1
+        for k in range(n):
+            u = at[k] / total * whole
+            while below <= u and c < last:
+                c += 1
+                below += weights[s, c]
+            out[s, c] += 1
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -212,22 +232,24 @@ def drawn_place(u, weights, n):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def one_cell(rng, share, other_cell, which, other, spouse, of_spouse, e, but, b):
+def one_cell(rng, alias, which, rule, e, but, b):
     """Cell of one who is no partner, goes with class e (-1: any), and not with class ``but``.
 
     Where ``which`` is 1: of a partner of class e, 0: who does not go with the head. -1: none found.
     """
-    C = share.shape[1]
-    for _ in range(TRIES):
-        u = rng.random() * C
-        c = int(u)
-        if u - c >= share[which, c]:
-            c = other_cell[which, c]
+    share, other_cell, cells, number = alias
+    other, spouse, of_spouse = rule
+    for _ in range(TRIES if number[which] else 0):
+        u = rng.random() * number[which]
+        k = int(u)
+        if u - k >= share[which, k]:
+            k = other_cell[which, k]
+        c = cells[which, k]
         if which:
             good = e < 0 or e == (of_spouse[c] if spouse[b, c] else 0)
         else:
             good = (e < 0 or other[e, b, c]) and (but < 0 or not other[but, b, c])
-        if good and (of_spouse[c] > 0) == which:
+        if good:
             return c
     return -1
 
@@ -261,18 +283,27 @@ def fill_alias(weights, room, share, other_cell):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
+def power(x, k):
+    """x to a small whole number k."""
+    y = 1.0
+    for _ in range(k):
+        y *= x
+    return y
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
 def fill_kinds(t, x, good, p, kinds):
     """Ways in which the t-th member makes a household impossible, cumulated; see `draw_violations`.
 
     0: does not fit, 1: a partner who does not go with the head, and with a partner of class e,
     3 e: does not fit, 3 e + 1: another; 3 e - 1: is that partner, and some before do not fit.
     """
-    alone = x[0] ** (t - 1)
+    alone = power(x[0], t - 1)
     kinds[0] = alone * (1.0 - p - x[0])
     kinds[1] = alone * (p - good.sum())
     for e in range(1, x.shape[0]):
-        beside = good[e - 1] * (t - 1) * x[e] ** max(t - 2, 0)
-        kinds[3 * e - 1] = good[e - 1] * (alone - x[e] ** (t - 1))
+        beside = good[e - 1] * (t - 1) * power(x[e], t - 2)
+        kinds[3 * e - 1] = good[e - 1] * (alone - power(x[e], t - 1))
         kinds[3 * e] = beside * (1.0 - p - x[e])
         kinds[3 * e + 1] = beside * p
     for k in range(kinds.shape[0]):
@@ -280,24 +311,32 @@ def fill_kinds(t, x, good, p, kinds):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def draw_violations(rng, many, further, given, psi, rule, member, out):
-    """Cells and classes of members of impossible households (S, B, F), counted.
+def draw_violations(rng, many, further, given, psi, rule, member, counts):
+    """Classes of members of impossible households (S, B, F), and levels in their cells, counted.
 
     Only of the first t of each, the last of whom makes it impossible.
     """
+    fixed, omega, phi = counts
     begun, fits, good = given
-    other, spouse, of_spouse = rule
+    of_spouse = rule[2]
     (S, B, F), C, M, (R, E) = many.shape, psi.shape[1], member.shape[2], (len(begun), len(good))
-    share, other_cell, room = np.empty((2, C)), np.empty((2, C), np.int64), np.empty(M)
-    weights, cells = np.empty(C), np.empty(C, np.int64)
+    share, other_cell = np.empty((2, C)), np.empty((2, C), np.int64)
+    cells, number = np.empty((2, C), np.int64), np.zeros(2, np.int64)
+    alias, weights, room = (share, other_cell, cells, number), np.empty(C), np.empty(C, np.int64)
+    for c in range(C):
+        which = int(of_spouse[c] > 0)
+        cells[which, number[which]] = c
+        number[which] += 1
     kinds, filled, n = np.empty((R, 3 * E + 2)), np.empty(R, np.bool_), np.empty(C + 1, np.int64)
     for g in range(F):
-        partners = 0.0
+        if not many[:, :, g].any():
+            continue
         for which in range(2):
-            for c in range(C):
-                weights[c] = psi[g, c] if (of_spouse[c] > 0) == which else 0.0
-                partners += weights[c] if which else 0.0
-            fill_alias(weights, cells, share[which], other_cell[which])
+            partners = 0.0
+            for k in range(number[which]):
+                weights[k] = psi[g, cells[which, k]]
+                partners += weights[k]
+            fill_alias(weights[: number[which]], room, share[which], other_cell[which])
         n[:] = 0  # of each cell; n[-1]: of those that were not found
         for b in range(B):
             filled[:] = False
@@ -317,45 +356,27 @@ def draw_violations(rng, many, further, given, psi, rule, member, out):
                     e, way, place = (kind + 1) // 3, kind % 3, -1
                     if way == 2:  # who is the first before the partner not to fit
                         y, place = fits[e, b, g] / fits[0, b, g], 0
-                        u = rng.random() * (1.0 - y ** (t - 1))
-                        while place < t - 2 and u >= 1.0 - y ** (place + 1):
+                        u = rng.random() * (1.0 - power(y, t - 1))
+                        while place < t - 2 and u >= 1.0 - power(y, place + 1):
                             place += 1
                     for j in range(t - 1 - (e > 0 and way < 2)):
                         goes, but = 0 if 0 <= place <= j else e, e if j == place else -1
-                        n[
-                            one_cell(
-                                rng, share, other_cell, 0, other, spouse, of_spouse, goes, but, b
-                            )
-                        ] += 1
+                        n[one_cell(rng, alias, 0, rule, goes, but, b)] += 1
                     if e:
-                        n[
-                            one_cell(rng, share, other_cell, 1, other, spouse, of_spouse, e, -1, b)
-                        ] += 1
+                        n[one_cell(rng, alias, 1, rule, e, -1, b)] += 1
                     if way == 0:
-                        n[
-                            one_cell(rng, share, other_cell, 0, other, spouse, of_spouse, -1, e, b)
-                        ] += 1
+                        n[one_cell(rng, alias, 0, rule, -1, e, b)] += 1
                     elif way == 1:
-                        n[
-                            one_cell(
-                                rng,
-                                share,
-                                other_cell,
-                                1,
-                                other,
-                                spouse,
-                                of_spouse,
-                                -1 if e else 0,
-                                -1,
-                                b,
-                            )
-                        ] += 1
+                        n[one_cell(rng, alias, 1, rule, -1 if e else 0, -1, b)] += 1
         for c in range(C):
-            if n[c]:
-                for m in range(M):
-                    room[m] = member[c, g, m]
-                for _ in range(n[c]):
-                    out[c, g, choose(rng.random(), room, M)] += 1
+            for _ in range(n[c]):
+                u, m = rng.random() * psi[g, c] - member[c, g, 0], 0
+                while u >= 0.0 and m < M - 1:
+                    m += 1
+                    u -= member[c, g, m]
+                omega[g, m] += 1.0
+                for q in range(fixed.shape[1]):
+                    phi[fixed[c, q], g, m] += 1.0
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -367,10 +388,10 @@ def draw_cells(rng, label, heads, first, psi, fits, other, spouse, of_spouse, pa
         g, b, r, at = label[i], heads[i], first[i + 1] - first[i], first[i]
         if r == 0:
             continue
-        kinds[0] = fits[0, b, g] ** r  # no partner, or which
+        kinds[0] = power(fits[0, b, g], r)  # no partner, or which
         for k in range(S):
             s = partners[k]
-            fit = fits[of_spouse[s], b, g] ** (r - 1) if spouse[b, s] else 0.0
+            fit = power(fits[of_spouse[s], b, g], r - 1) if spouse[b, s] else 0.0
             kinds[k + 1] = kinds[k] + r * psi[g, s] * fit
         kind, place, e = drawn_place(rng.random(), kinds, S + 1), -1, 0
         if kind:

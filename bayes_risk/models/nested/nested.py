@@ -48,7 +48,7 @@ from .sampler import Model, NestedDraws, NestedPrior, first_draw, hole_of, neste
 
 DIAGNOSED = 100
 SHORTEST = 50
-FEWER = 4  # draws of a refit: each sweep one, not weighted
+FEWER = 8  # of the sweeps of a chain in a refit, whose draws are not weighted, one a sweep
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +133,10 @@ class NestedDPMPM(Declaration):
         missing: str = "error",
         levels: Mapping[str, Iterable[Hashable]] | None = None,
         releases: Sequence[pd.DataFrame] = (),
-        draws: int = 200,
+        draws: int = 80,
         tune: int = 400,
         chains: int = 4,
-        thin: int = 2,
+        thin: int = 5,
         sampler: str = "gibbs",
         sample: bool = True,
         random_seed: int | np.random.Generator | None = None,
@@ -307,7 +307,8 @@ class NestedFit(Synthesis):
     ) -> NestedPosterior:
         model, own = self.posterior.model, self.posterior.own
         ((i, j),) = whereabouts(own, np.array([record]))
-        n_draws = max(len(start.draws) // start.draws.n_chains // FEWER, 2)
+        sweeps = len(start.draws) // start.draws.n_chains * start.thin
+        n_draws = max(sweeps // FEWER, 2)
         how = {"rng": rng, "hole": hole_of(model, own, i, j), "n_draws": n_draws, "thin": 1}
         return start.refitted(start.persons, SHORTEST // 2, **how)  # type: ignore[no-any-return]
 

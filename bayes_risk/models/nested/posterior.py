@@ -252,7 +252,7 @@ class Allowed(NamedTuple):
     """Cells that the rest of their household allows persons who are left out."""
 
     set_of: Ints  # (U,): which of them each has; many have the same
-    masses: npt.NDArray[np.float32]  # (H, sets, F): of those cells under each draw
+    masses: Array  # (H, sets, F): of those cells under each draw
 
     @classmethod
     def of(cls, model: Model, persons: Persons, which: Ints, draws: NestedDraws) -> "Allowed":
@@ -267,7 +267,7 @@ class Allowed(NamedTuple):
                 _, first, of = np.unique(packed, axis=0, return_index=True, return_inverse=True)
                 set_of[some], n = n + of.ravel(), n + len(first)
                 sets.append((side, mine[first].astype(float)))
-        found = np.empty((len(draws), n, model.prior.n_classes), np.float32)
+        found = np.empty((len(draws), n, model.prior.n_classes))
         for h in range(len(draws)):
             p = CellMasses.of(draws.theta(h), model.rules)
             found[h] = np.concatenate([x @ (p.head, p.psi)[side] for side, x in sets])
@@ -329,7 +329,7 @@ class NestedHouseholds:
 
     def outside(self, others: pd.DataFrame, data: Microdata) -> tuple[Codes, Ints]:
         require_columns(others, data.columns, "others")
-        number, name = self.declared.of(others).number, self.declared.id
+        number, name = self.declared.of(others, "others").number, self.declared.id
         variable: Any = data.variables[data.columns.index(name)]
         codes = data.encode(others.assign(**{name: variable.levels[0]}), "others")
         self.model.rules.refuse(households_in(codes, self.model.layout, number), "others")
@@ -340,8 +340,6 @@ class NestedHouseholds:
 def log_possible_sizes(posterior: "NestedPosterior") -> Array:
     """log P(possible | size) of each draw, (H, S)."""
     model, draws = posterior.model, posterior.draws
-    if not model.rules.bind:
-        return np.zeros((len(draws), len(model.layout.sizes)))
     each = (Masses.of(draws.theta(h), model.rules, model.layout) for h in range(len(draws)))
     return np.log(np.maximum([one.by_size() for one in each], TINY))
 

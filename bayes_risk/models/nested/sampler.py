@@ -23,6 +23,7 @@ from .masses import CellMasses, Masses, Theta, choose, impossible_counts
 from .rules import Layout, Persons, Rules
 
 MOST = 5_000_000  # impossible households in a sweep
+SMALL = 0.1  # shapes below which gamma draws may be 0 in double precision
 
 
 class NestedPrior(NamedTuple):
@@ -182,11 +183,14 @@ def sticks(rng: Rng, counts: Array, alpha: float) -> tuple[Array, Array]:
 
 def levels(rng: Rng, counts: Array, starts: Ints, prior: float) -> Array:
     """Dirichlet draws of each column's levels (D, ...)."""
-    logs = log_gamma(rng, counts + prior)
-    for begin, end in zip(starts[:-1], starts[1:], strict=True):
-        part = logs[begin:end]
-        part -= np.logaddexp.reduce(part, axis=0)
-    return np.exp(logs)
+    if prior < SMALL:
+        drawn = log_gamma(rng, counts + prior)
+        drawn -= np.repeat(np.maximum.reduceat(drawn, starts[:-1]), np.diff(starts), axis=0)
+        np.exp(drawn, out=drawn)
+    else:
+        drawn = rng.standard_gamma(counts + prior)
+    drawn /= np.repeat(np.add.reduceat(drawn, starts[:-1]), np.diff(starts), axis=0)
+    return drawn
 
 
 def nested_sweep(model: Model, persons: Persons, theta: Theta, alpha: Array, rng: Rng) -> State:
@@ -278,13 +282,13 @@ def hole_of(model: Model, persons: Persons, i: int, j: int) -> Hole:
 
 
 def first_draw(model: Model, persons: Persons, rng: Rng) -> State:
-    """Parameters given labels at random."""
+    """Parameters given labels: of households at random, of members by their relations."""
     F, M, layout = model.prior.n_classes, model.prior.n_members, model.layout
     D, d = layout.of_household[-1], layout.of_member[-1]
     shapes = (len(layout.sizes), F), (D, F), (F, M), (d, F, M)
     counts = Theta(*(np.zeros(shape) for shape in shapes))
     label = rng.integers(F, size=len(persons.household))
-    add_counts(persons[:4], label, rng.integers(M, size=len(persons.member)), counts)
+    add_counts(persons[:4], label, persons.member[:, 0].astype(np.int64) % M, counts)
     return given_labels(model, counts, np.ones(2), rng)
 
 

@@ -141,7 +141,7 @@ class Others:
         own, theirs = np.split(which, [len(inside)])
         if shared := own_records(own, theirs, labels):
             raise InputError(
-                f"{shared:,} of the {len(people):,} records in others are members in all columns, "
+                f"{shared:,} of the {len(people):,} in others are members in all columns, "
                 "more than chance explains; give people of the same population who are not in the "
                 "data"
             )
