@@ -47,7 +47,7 @@ class Evidence:
     # a constant for each target; None: one factor, or none that can be told
     by_column: Array | None = None
     learnt: Learnt | None = None  # of runs of a generator: what they showed
-    imputed: bool = False  # whether unknown records were, by chains of which each sweeps for long
+    few: bool = False  # whether chains differ by more than draws of one, and are few
     # of several releases, joined: of how many of the data sets the base fit is; 0: of all
     joined: int = 0
 
@@ -60,7 +60,7 @@ class Evidence:
     @property
     def few_chains(self) -> bool:
         """Whether errors are between a few chains that each have a say: with Student's t."""
-        return self.modes is not None or self.imputed or self.learnt is not None
+        return self.modes is not None or self.few or self.learnt is not None
 
     @property
     def of_base(self) -> int:

@@ -152,8 +152,8 @@ class Sampling:
 
     modes: Modes | None = None
 
-    def __init__(self, fits: Fits, chains: Sequence[Chains], *, imputes: bool = False) -> None:
-        self.fits, self.chains, self.imputes = fits, chains, imputes
+    def __init__(self, fits: Fits, chains: Sequence[Chains], *, few: bool = False) -> None:
+        self.fits, self.chains, self.few = fits, chains, few
 
     def double(self, share: Array) -> None:
         """Twice as long chains, of the base fit or all others; ``share`` (F,) of the variance."""
@@ -177,9 +177,9 @@ class Sampling:
         return []
 
 
-def plain_predictives(fits: Fits, fit: Sampled) -> Sampling:
+def plain_predictives(fits: Fits, fit: Sampled, *, few: bool = False) -> Sampling:
     """Predictives before and after seeing each draw of the parameters."""
-    return Sampling(fits, [Chains(fit, fits.posteriors(fit, fits.key, fits.rng))])
+    return Sampling(fits, [Chains(fit, fits.posteriors(fit, fits.key, fits.rng))], few=few)
 
 
 def imputed(fits: Fits, fit: Imputing) -> Sampling:
@@ -191,7 +191,7 @@ def imputed(fits: Fits, fit: Imputing) -> Sampling:
 
     base = Stage("", partial(fit.informed, fits.release), key=(*fits.key, "fit 0", *data))
     chains = Chains(fit, [base, fits.stage(fits.key, "fit 1", data, rng, sample)])
-    return Sampling(fits, [chains], imputes=True)
+    return Sampling(fits, [chains], few=True)
 
 
 class Budget(NamedTuple):
@@ -362,10 +362,10 @@ class EvidenceRunner:
         return found
 
     def _of_all(self, cases: Targets) -> Evidence:
-        """Evidence of all chains, whose error is that of a few where they are led or impute."""
+        """Evidence of all chains, whose error is that of a few where each has a say."""
         sampling, found = self.begun(cases), self.evidence(cases)
         sampling.all_sampled()
-        return replace(found, modes=sampling.modes, imputed=sampling.imputes)
+        return replace(found, modes=sampling.modes, few=sampling.few)
 
     def evidence(self, cases: Targets, chains: Sequence[Chains] | None = None) -> Evidence:
         """Predictive evidence from the base posterior and those of the releases."""

@@ -199,7 +199,7 @@ def added_evidence(each: Sequence[Evidence]) -> Evidence:
         base=reduce(np.add, bases) if len(bases) == len(each) else None,
         base_deviations=None if drawn else np.zeros_like(moved[0][0]),
         modes=led[0].modes if led else None,
-        imputed=any(one.few_chains for one in each),
+        few=any(one.few_chains for one in each),
         apart=apart,
         by_column=_by_column(each),
         joined=m * bool(drawn and alone),

@@ -131,7 +131,7 @@ def impossible_counts(masses: Masses, many: Ints, *, rng: Rng) -> Theta:
     theta, rules, layout, of_cell = masses[:4]
     weights = theta.pi[:, None] * of_cell.head * (1.0 - masses.begun[layout.sizes - 1])
     each = np.zeros(weights.shape, np.int64)
-    spread(rng, many, weights.reshape(len(many), -1), each.reshape(len(many), -1))
+    spread_draws(rng, many, weights.reshape(len(many), -1), each.reshape(len(many), -1))
     lam, omega, phi = (np.zeros(x.shape) for x in theta[1:])
     fixed = rules.members.levels() + rules.members.begin
     psi, rule = np.ascontiguousarray(of_cell.psi.T), (rules.other, rules.spouse, rules.of_spouse)
@@ -181,7 +181,7 @@ def drawn_households(masses: Masses, many: Ints, *, rng: Rng) -> Persons:
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def spread(rng, many, weights, out):
+def spread_draws(rng, many, weights, out):
     """Adds many[s] draws over weights (S, C) to ``out``, by uniforms in order: their spacings."""
     for s in range(many.shape[0]):
         n, total, whole = many[s], 0.0, 0.0
@@ -283,7 +283,7 @@ def fill_alias(weights, room, share, other_cell):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def power(x, k):
+def small_power(x, k):
     """x to a small whole number k."""
     y = 1.0
     for _ in range(k):
@@ -298,12 +298,12 @@ def fill_kinds(t, x, good, p, kinds):
     0: does not fit, 1: a partner who does not go with the head, and with a partner of class e,
     3 e: does not fit, 3 e + 1: another; 3 e - 1: is that partner, and some before do not fit.
     """
-    alone = power(x[0], t - 1)
+    alone = small_power(x[0], t - 1)
     kinds[0] = alone * (1.0 - p - x[0])
     kinds[1] = alone * (p - good.sum())
     for e in range(1, x.shape[0]):
-        beside = good[e - 1] * (t - 1) * power(x[e], t - 2)
-        kinds[3 * e - 1] = good[e - 1] * (alone - power(x[e], t - 1))
+        beside = good[e - 1] * (t - 1) * small_power(x[e], t - 2)
+        kinds[3 * e - 1] = good[e - 1] * (alone - small_power(x[e], t - 1))
         kinds[3 * e] = beside * (1.0 - p - x[e])
         kinds[3 * e + 1] = beside * p
     for k in range(kinds.shape[0]):
@@ -356,8 +356,8 @@ def draw_violations(rng, many, further, given, psi, rule, member, counts):
                     e, way, place = (kind + 1) // 3, kind % 3, -1
                     if way == 2:  # who is the first before the partner not to fit
                         y, place = fits[e, b, g] / fits[0, b, g], 0
-                        u = rng.random() * (1.0 - power(y, t - 1))
-                        while place < t - 2 and u >= 1.0 - power(y, place + 1):
+                        u = rng.random() * (1.0 - small_power(y, t - 1))
+                        while place < t - 2 and u >= 1.0 - small_power(y, place + 1):
                             place += 1
                     for j in range(t - 1 - (e > 0 and way < 2)):
                         goes, but = 0 if 0 <= place <= j else e, e if j == place else -1
@@ -388,10 +388,10 @@ def draw_cells(rng, label, heads, first, psi, fits, other, spouse, of_spouse, pa
         g, b, r, at = label[i], heads[i], first[i + 1] - first[i], first[i]
         if r == 0:
             continue
-        kinds[0] = power(fits[0, b, g], r)  # no partner, or which
+        kinds[0] = small_power(fits[0, b, g], r)  # no partner, or which
         for k in range(S):
             s = partners[k]
-            fit = power(fits[of_spouse[s], b, g], r - 1) if spouse[b, s] else 0.0
+            fit = small_power(fits[of_spouse[s], b, g], r - 1) if spouse[b, s] else 0.0
             kinds[k + 1] = kinds[k] + r * psi[g, s] * fit
         kind, place, e = drawn_place(rng.random(), kinds, S + 1), -1, 0
         if kind:

@@ -28,8 +28,9 @@ from bayes_risk.data.households import Households
 from bayes_risk.data.impossible import Impossible
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.record_weights import no_weights
-from bayes_risk.evidence.contract import Capabilities, Offer, drawn_in_words
+from bayes_risk.evidence.contract import Capabilities, Offer, Targets, drawn_in_words
 from bayes_risk.evidence.diagnostics import ess_and_rhat
+from bayes_risk.evidence.runner import Fits, Sampling, plain_predictives
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.sampling import Length, kept_chains, mixing
 from bayes_risk.models.fits.synthesis import Declaration, Request, Synthesis, Ticker, made_columns
@@ -133,9 +134,9 @@ class NestedDPMPM(Declaration):
         missing: str = "error",
         levels: Mapping[str, Iterable[Hashable]] | None = None,
         releases: Sequence[pd.DataFrame] = (),
-        draws: int = 80,
-        tune: int = 400,
-        chains: int = 4,
+        draws: int = 40,
+        tune: int = 300,
+        chains: int = 8,
         thin: int = 5,
         sampler: str = "gibbs",
         sample: bool = True,
@@ -251,6 +252,22 @@ class HouseholdRegion:
         return impossible_guesses(self.model, self.persons, profiles, columns, codes, record)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class FewChains:
+    """The strategy of chains that differ by more than draws of one: errors are with Student's t."""
+
+    fit: "NestedFit"
+
+    @property
+    def n_chains(self) -> int:
+        """All of the fit."""
+        return self.fit.posterior.draws.n_chains
+
+    def begin(self, fits: Fits, cases: Targets) -> Sampling:
+        """Chains that go on from those of the fit."""
+        return plain_predictives(fits, self.fit, few=True)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NestedFit(Synthesis):
     """A fitted `NestedDPMPM`: the table, the draws, and their diagnostics."""
@@ -287,7 +304,7 @@ class NestedFit(Synthesis):
             )
             return Capabilities([Offer("predictive", refusal=why)])
         whole = NestedHouseholds(self.posterior.model, self._number, self.model.household)
-        ways = [Offer(name, self) for name in ("predictive", "refit")]
+        ways = [Offer(name, self, strategy=FewChains(self)) for name in ("predictive", "refit")]
         return Capabilities([*ways, Offer("household", whole)])
 
     def informed(self, release: EncodedRelease) -> NestedPosterior:
