@@ -153,7 +153,7 @@ def of_fits(founds: Sequence[Evidence], at: Sequence[Ints]) -> dict[str, Any]:
         "khat": np.max([np.where(u < 0, 0.0, one.khat[u]) for one, u in pairs], axis=0),
         "ess": np.min([np.where(u < 0, np.inf, one.ess[u]) for one, u in pairs], axis=0),
         "learnt": learnt[-1] if learnt else None,
-        "imputed": any(one.few_chains for one in founds),
+        "few": any(one.few_chains for one in founds),
     }
 
 
