@@ -16,7 +16,12 @@ from bayes_risk.intruder.guesses import GuessSet
 from bayes_risk.models.nested.completion import completed
 from bayes_risk.models.nested.masses import Theta
 from bayes_risk.models.nested.posterior import NestedHouseholds
-from bayes_risk.models.nested.sampler import add_counts, draw_nested_labels, sticks
+from bayes_risk.models.nested.sampler import (
+    add_counts,
+    draw_nested_labels,
+    impossible_by_size,
+    sticks,
+)
 from bayes_risk.risk.membership.households import (
     HouseholdsPosterior,
     households_by_size,
@@ -542,3 +547,13 @@ def wrong(data):
     return br.Release(
         datasets=[data], synthesized=["tenure", "relate", "age"], parameters="independent"
     )
+
+
+def test_a_probability_of_what_is_possible_may_be_rounded_above_one():
+    posterior, rng = nested().fit(table(Y), sample=False).posterior, np.random.default_rng(1)
+
+    class Rounded:
+        def by_size(self):
+            return np.full(len(posterior.model.layout.sizes), np.nextafter(1.0, 2.0))
+
+    assert not impossible_by_size(posterior.model, posterior.persons, Rounded(), rng).any()

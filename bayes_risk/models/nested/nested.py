@@ -327,7 +327,7 @@ class NestedFit(Synthesis):
         sweeps = len(start.draws) // start.draws.n_chains * start.thin
         n_draws = max(sweeps // FEWER, 2)
         how = {"rng": rng, "hole": hole_of(model, own, i, j), "n_draws": n_draws, "thin": 1}
-        return start.refitted(start.persons, SHORTEST // 2, **how)  # type: ignore[no-any-return]
+        return start.refitted(start.persons, SHORTEST // 4, **how)  # type: ignore[no-any-return]
 
     @property
     def _tune(self) -> int:

@@ -224,7 +224,7 @@ def given_labels(model: Model, counts: Theta, alpha: Array, rng: Rng) -> State:
 
 def impossible_by_size(model: Model, persons: Persons, masses: Masses, rng: Rng) -> Ints:
     """How many impossible households of each size there are beside the possible ones, (S,)."""
-    p = np.maximum(masses.by_size(), 1e-12)
+    p = np.clip(masses.by_size(), 1e-12, 1.0)
     n = np.bincount(persons.size, minlength=len(p))
     expected = n * (1.0 - p) / p
     if expected.sum() > MOST:
