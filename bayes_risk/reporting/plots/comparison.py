@@ -87,8 +87,7 @@ def plot_risk_utility(
     return legend(axes, columns=columns, ylabel="\n".join(_label(of[0], (DOWN, UP))))
 
 
-OFFSETS = (5, -5, 17, -17)  # points, of names beside marks
-NAME_WIDTH = 36  # characters of a line of them: half of the picture
+NAME_WIDTH = 36  # characters of a line of the name beside a mark: half of the picture
 VERDICTS = {"above": VERMILION, "inconclusive": ORANGE, "not": GREY, "within": GREEN}
 
 
@@ -105,7 +104,7 @@ def plot_verdicts(
     useful = found.summary().xs(name, level="measure")
     table = found.verdicts.join(useful[["mean", "mcse"]].add_prefix("useful_"))
     table = table[table["over_allowed"].notna() & table["useful_mean"].notna()]
-    drawn, middle = set[str](), (table["useful_mean"].min() + table["useful_mean"].max()) / 2
+    drawn, names = set[str](), list[tuple[str, float, float]]()
     for candidate, row in table.to_dict("index").items():
         verdict = str(row["verdict"])
         word, marker = verdict.split(" ")[0], dict(zip(VERDICTS, MARKERS, strict=False))
@@ -122,17 +121,21 @@ def plot_verdicts(
             said = [f"above in {some} of {n}" if some < n else "above by another rule"]
         said += [judged] * bool(judged)
         beside = f" ({', '.join(said)})" if said else ""
-        # towards the middle, at heights that alternate: names of near points do not overlap
-        up, side = OFFSETS[len(axes.texts) % len(OFFSETS)], -1 if x > middle else 1
-        how = {"ha": "left" if side > 0 else "right", "va": "bottom" if up > 0 else "top"}
-        text = styled(how, xytext=(7 * side, up), textcoords="offset points", fontsize=9)
         words = textwrap.fill(f"{_plain(str(candidate))}{beside}", NAME_WIDTH)
-        axes.annotate(words, (x, y), **text)
+        names.append((words, x, y))
     axes.axhline(1, color=ink(), ls="--", lw=1, label="what is allowed")
     if name in found.useful_at:
         axes.axvline(found.useful_at[name], color=ink(), ls=":", lw=1, label="utility required")
     axes.margins(x=0.2, y=0.15)
     axes.set_ylim(bottom=0)
+    at = [axes.transLimits.transform((x, y)) for _, x, y in names]  # shares of the picture
+    for k, ((words, *of), (x, y)) in enumerate(zip(names, at, strict=True)):
+        left = x + 0.013 * max(map(len, words.splitlines())) > 1  # of the mark: no room beside it
+        near = sum(abs(x - a) < 0.4 and abs(y - b) < 0.12 for a, b in at[:k])
+        how = {"ha": "right" if left else "left", "va": "top" if y > 0.7 else "bottom"}
+        high = (5 + 14 * near) * (-1 if y > 0.7 else 1)  # beyond the names before it
+        where = styled(how, xytext=(-7 if left else 7, high), textcoords="offset points")
+        axes.annotate(words, (of[0], of[1]), fontsize=9, **where)
     axes.set_xlabel("      ".join(_label(name, (LEFT, RIGHT))))
     return legend(axes, ylabel="largest risk\nover its threshold")
 
