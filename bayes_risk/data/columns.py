@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from bayes_risk._core.arrays import scalar
+from bayes_risk._core.arrays import Ints, scalar
 from bayes_risk._core.errors import InputError
 
 from .delimited import ROW_NAMES
@@ -111,7 +111,20 @@ def kinds_of(df: pd.DataFrame) -> dict[str, Kind]:
         if _fixes(df[x], df[y]):
             found[x] = found[x]._replace(taken="out", why=f"{OF_GROUPS}: each has one {y}")
             found[y] = found[y]._replace(taken="out", why=f"it has one value for each {x}")
+    groups = [c for c, kind in found.items() if kind.taken in ("category", "codes")]
+    levels = {c: pd.factorize(df[c], use_na_sentinel=False)[0] for c in groups}
+    for y in groups[::-1]:  # of two that fix each other the first stays
+        those = (c for c in groups if c != y and found[c].taken != "out")
+        if by := next((c for c in those if _gives(levels[c], levels[y])), ""):
+            found[y] = found[y]._replace(taken="out", why=f"it has one value for each {by}")
     return found
+
+
+def _gives(x: Ints, y: Ints) -> bool:
+    """Whether all records of each level of x, of some records, have one level of y."""
+    size = int(x.max()) + 1, int(y.max()) + 1
+    table = np.bincount(x * size[1] + y, minlength=size[0] * size[1]).reshape(size)
+    return bool((table.max(axis=1) == np.maximum(table.sum(axis=1), GROUP)).all())
 
 
 def _agree(x: pd.Series, y: pd.Series) -> float:

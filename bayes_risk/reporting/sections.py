@@ -65,7 +65,7 @@ _NO_METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 JUDGED = (
     "Utility and largest risk of each candidate, the risk as a multiple of its threshold, with two "
     "standard errors. Above the dashed line a threshold is exceeded. Beside the names: numbers of "
-    "values disclosed with certainty, of which none is allowed, and the verdict on utility, if any."
+    "values disclosed with certainty, or why else one below it is above; the verdict on utility."
 )
 
 

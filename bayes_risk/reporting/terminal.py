@@ -1,5 +1,6 @@
 """The terminal: bars while a study runs, one screen when it is done."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from threading import Event, Lock, Thread
@@ -78,7 +79,8 @@ class Bars(Progress):
                 on = [task for task in self.tasks if not task.finished]
             if on:  # a stage that has not begun its last part is as far as its parts
                 far = [task for task in on if task.completed or task is on[-1]]
-                said = ", ".join(f"{task.description} {task.percentage:.0f} %" for task in far)
+                each = (f"{one.description} {one.percentage:.0f} %" for one in far)
+                said = ", ".join(each).removesuffix(" 0 %")  # of the last, which tells nothing
                 over = [task.description for task in self.tasks if task.finished]
                 if far == self.tasks[:1] and over:  # between two stages
                     said = f"{said}, {over[-1]} is done"
@@ -140,7 +142,7 @@ def print_result(result: Any, notes: Sequence[str], *, console: Console) -> None
     """Print what a study found, on a screen of up to 100 columns: of two risks some 27 lines."""
     notes = [*notes, *(f"in the fit of {note}" for note in result.diagnostics.get("notes", []))]
     _title(result, console)
-    print_verdict(result.verdict, console=console)
+    print_verdict(result.verdict, console=console, took=result.seconds.get("attribute risk", 0.0))
     parts = result_parts(result)
     risks = result.attribute, result.identification
     _show((*risks, parts.pop("reweighting")), console)
@@ -203,8 +205,8 @@ def _ends(sentence: str, found: Any, file: str, console: Console) -> None:
         console.print(printed(advice, style="yellow"))
 
 
-def print_verdict(verdict: Verdict, *, console: Console, most: int = 2) -> None:
-    """Print headline, facts of columns, the first deciding reasons, and assumptions."""
+def print_verdict(verdict: Verdict, *, console: Console, most: int = 2, took: float = 0.0) -> None:
+    """Print headline, facts, first reasons, next step (``took``: seconds now), and assumptions."""
     console.print(printed(verdict.headline, style=COLOURS[verdict.signal]))
     if verdict.facts:
         console.print(printed(verdict.facts))
@@ -219,8 +221,11 @@ def print_verdict(verdict: Verdict, *, console: Console, most: int = 2) -> None:
         first, more = verdict.steps[0], len(verdict.steps) - 1
         also = f" ({counted(more, 'more step')})" * bool(more)
         what, _, rest = first.change.partition("; ")  # the page has words and lines
-        keys = first.lines.replace("\n\n", "; ").replace("\n", " ")
+        keys = re.sub(r"(?m)^(\[.*\])\n", r"\1 ", first.lines).replace("\n\n", "; ")
+        keys = keys.replace("\n", ", ")
         said = "; ".join(filter(None, [keys or what, rest]))
+        if first.times > 1 and took:
+            also = f"; attribute risk: up to {number(first.times * took / 60, 1)} min{also}"
         console.print(printed(f"Next: {said}{also}"))
     console.print(printed(verdict.assumptions, style="dim"))
 

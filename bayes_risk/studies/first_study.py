@@ -226,7 +226,7 @@ def study_of(
 
     Examples
     --------
-    >>> table = pd.DataFrame({"id": range(40), "sex": ["f", "m"] * 20, "job": ["a", "b"] * 20})
+    >>> table = pd.DataFrame({"id": range(40), "sex": ["f", "m"] * 20, "job": [*"aabb"] * 10})
     >>> study_of(table).columns["role"].to_dict()
     {'id': 'label', 'sex': 'key', 'job': 'synthesised'}
     """

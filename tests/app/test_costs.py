@@ -51,6 +51,8 @@ WORK = {  # records, levels, study
                                            "identifying": COLUMNS[3:], "threshold": 10},
                                  "release": {"m": 3}, "attribute": {}}),
     "mixtures": (4_000, 5, {"model": DPMPM, "release": {"m": 2}, "attribute": FEW}),
+    "longer chains": (2_000, 5, {"model": DPMPM, "release": {"m": 2}, "attribute": FEW | {
+        "targets": 400, "target_mcse": 1e-9, "max_doublings": 3}}),
     "members": (1_000, 4, {"model": DPMPM, "release": {"m": 2}, "membership": {
         "records": 150, "alternatives": 100, "refit_budget": 0}}),
     "full table": (1_000, 4, {"model": DPMPM, "release": {"m": 2},
@@ -117,6 +119,20 @@ def test_what_is_allocated_stays_beneath_the_bound_and_near_it(tmp_path, name):
         tracemalloc.stop()
     loaded = 32 * 2**20  # code that the small run did not need: of the program's allowance
     assert peak - loaded < bound < FACTOR * peak, (bound / 2**20, peak / 2**20)
+
+
+def test_how_much_longer_an_audit_may_take_is_said(path):
+    """Up to two to the power of the doublings; of evidence in closed form nothing."""
+    found = {}
+    for kind, model in (("CART", {"kind": "CART", "order": ["v1", "v2"]}), ("DPMPM", DPMPM)):
+        for asked in ({}, {"target_mcse": 0.1, "max_doublings": 3}):
+            audit = {"targets": 50, **asked}
+            cost = estimate(study_of(path, model=model, attribute=audit), n_jobs=1, time=False)
+            found[kind, bool(asked)] = cost
+            said = "attribute risk again, up to 8 times as long, to reach target_mcse" in str(cost)
+            assert said == (kind == "DPMPM" and bool(asked))
+    assert found["CART", True].data == found["CART", False].data
+    assert found["DPMPM", True].data > found["DPMPM", False].data
 
 
 def test_errors_in_parts_are_those_of_the_whole(monkeypatch):

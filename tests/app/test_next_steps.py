@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 from sklearn.metrics import mutual_info_score
 
+import bayes_risk as br
 from bayes_risk._core.formats import number, percent
 from bayes_risk.app.output import render_study
 from bayes_risk.app.run import run_study
@@ -21,6 +22,7 @@ from bayes_risk.app.run.next_steps import (
     _useful,
     finer_grids,
     lines_of_cure,
+    next_steps,
 )
 from bayes_risk.app.study.declare import read_data
 from bayes_risk.app.study.known_keys import KEYS
@@ -168,21 +170,111 @@ def test_a_doubt_alone_is_a_step(study):
     study["data"]["levels"] = {"age": "held", "income": "held"}
     study["data"]["coarsen"] = {"age": {"unit": 20}, "income": {"unit": 2_000}}
     study["identification"].pop("radius")
-    found = run_study(parse_study(study)).verdict
+    result = run_study(parse_study(study))
+    found = result.verdict
     assert found.outcome == "inconclusive"
-    assert [s.change for s in found.steps] == [r.cure for r in found.deciding]
+    wanted = {}  # the measures of each cure, cures with keys of another among those of it
+    keys = {r.cure: tomllib.loads(lines_of_cure(r.cure))["attribute"] for r in found.deciding}
+    for reason in found.deciding:
+        own = keys[reason.cure]
+        wider = [c for c in keys if own.items() < keys[c].items()]
+        wanted.setdefault((wider or [reason.cure])[0], []).append(reason.measure)
+    assert {s.change for s in found.steps} == {*wanted} and len(found.steps) == len(wanted)
     for step in found.steps:
-        keys = tomllib.loads(step.lines)["attribute"]
-        assert keys and all(f"{key} = {value}" in step.change for key, value in keys.items())
-    more = [
-        "16" if "target_mcse" in r.cure else number(int(r.cure.split()[2]) / 30, 1)
-        for r in found.deciding
-    ]
-    assert [s.effect for s in found.steps if "times as long" in s.effect] == [
-        f"It settles: {r.measure}; the attribute risk "
-        f"{'may take' if n == '16' else 'takes at most'} {n} times as long"
-        for r, n in zip(found.deciding, more, strict=True)
-    ]
+        assert tomllib.loads(step.lines)["attribute"] == keys[step.change]
+        times = 16 if "target_mcse" in step.change else int(step.change.split()[2]) / 30
+        may = "may take" if times == 16 else "takes at most"
+        assert step.effect == (
+            f"It settles: {'; '.join(wanted[step.change])}; the attribute risk {may} "
+            f"{number(times, 1).removesuffix('.0')} times as long"
+        )
+        assert step.times == times
+    assert [s.times for s in found.steps] == sorted(s.times for s in found.steps)
+    screen = Console(file=io.StringIO(), width=1_000)
+    print_result(replace(result, seconds={"attribute risk": 90.0}), [], console=screen)
+    long = number(found.steps[0].times * 1.5, 1)
+    assert f"; attribute risk: up to {long} min" in screen.file.getvalue()
+
+
+def opinion(*reasons):
+    return replace(judge(None, None), reasons=reasons)
+
+
+def test_the_same_change_is_one_step_and_a_file_of_no_use_is_made_anew_first(study):
+    df = pd.read_csv(study["data"]["path"])
+    exact, both = "target_mcse = 0.05", "refit_budget = 2 and target_mcse = 0.05"
+    reasons = [Reason(name, "inconclusive", "Perhaps.", cure) for name, cure in
+               [("a", exact), ("b", exact), ("c", 'targets = 90 (drawn at random), or "all"'),
+                ("d", "households are independent"), ("e", both)]]  # fmt: skip
+    poor = Reason("utility", USE[0], "Of little use.")
+    steps = next_steps(parse_study(study), df, opinion(*reasons, poor))
+    assert [s.change.split(" ")[0] for s in steps] == ["Compare", "households", "targets",
+                                                       "refit_budget"]  # fmt: skip
+    assert steps[-1].effect.startswith("It settles: a; b; e; the attribute risk may take 16 times")
+    assert steps[2].effect.endswith("takes at most 3 times as long")
+    alone = next_steps(parse_study(study), df, opinion(*reasons[:2]))
+    assert [s.effect.split("; the")[0] for s in alone] == ["It settles: a; b"]
+    open_use = Reason("utility", USE[1], "Perhaps.", "permutations = 100 of utility")
+    (step,) = next_steps(parse_study(study), df, opinion(open_use))
+    assert tomllib.loads(step.lines) == {"utility": {"permutations": 100}}
+
+
+def followed(study, step):
+    """The study with the lines of a step, and without the keys that it removes."""
+    found = {section: dict(keys) if isinstance(keys, dict) else keys
+             for section, keys in study.items()}  # fmt: skip
+    for section, keys in tomllib.loads(step.lines).items():
+        found.setdefault(section, {}).update(keys)
+    for section, key, name in re.findall(r"\[(\w+)\.(\w+)\] (\w+)", step.change):
+        found[section] = found[section] | {key: dict(found[section][key])}
+        del found[section][key][name]
+    return found
+
+
+@pytest.mark.parametrize("outcome", ["above your thresholds", "inconclusive"])
+@pytest.mark.parametrize("measure", ["identifiers", "groups with one value", "unchanged columns"])
+def test_a_column_that_decides_is_left_out_wherever_the_study_names_it(study, measure, outcome):
+    """Its unit and its radius too; the study that is left runs."""
+    study["data"] |= {"levels": {"sex": ["f", "m"]}, "coarsen": {"age": {"unit": 5}}}
+    study["identification"]["radius"]["age"] = {"absolute": 5}
+    study["attribute"]["by"] = ["sex", "age"]
+    parsed = parse_study(study)
+    df = read_data(parsed.data)[0]
+    reason = Reason(measure, outcome, "Age does.", "leave it out", column="age")
+    (step,) = next_steps(parsed, df, opinion(reason))[:1]
+    assert step.change.startswith("Leave age out of the file, or synthesise it; remove [")
+    assert ("public of [thresholds]" in step.effect) == (outcome == "inconclusive")
+    then = followed(study, step)
+    assert then["data"]["columns"] == ["sex", "income"] and then["attribute"]["by"] == ["sex"]
+    assert then["identification"]["known"] == ["sex"]
+    found = run_study(parse_study(then))
+    assert "age" not in found.verdict.facts + " ".join(found.release.datasets[0].columns)
+
+
+def test_a_group_with_one_value_has_a_step_that_settles_it(study):
+    """The column that the group reveals is left out; of files that are there nothing is."""
+    table = pd.read_csv(study["data"]["path"])
+    table["area"] = [f"a{k % 6}" for k in range(N)]
+    ill = (table["area"] == "a3") | (np.arange(N) % 11 == 0)
+    table["ill"] = np.where(ill, "yes", "no")
+    table.to_csv(study["data"]["path"], index=False)
+    found = run_study(parse_study(study)).verdict
+    (reason,) = [r for r in found.reasons if r.measure == "groups with one value"]
+    parsed, df = parse_study(study), table
+    (step,) = next_steps(parsed, df, opinion(reason))
+    assert tomllib.loads(step.lines) == {"data": {"columns": ["age", "sex", "income", "area"]}}
+    then = run_study(parse_study(followed(study, step))).verdict
+    assert not [r for r in then.reasons if r.measure == "groups with one value"]
+    study["release"] = {"files": ["z.csv", "z.csv"], "columns": ["income"]}
+    (step,) = next_steps(parse_study(study), df, opinion(reason))
+    assert not step.lines and step.change.startswith("Leave ill out")
+
+
+def test_levels_of_a_column_that_is_left_out_are_refused_by_name(study):
+    study["data"] |= {"columns": ["sex", "income"], "levels": {"age": "held"}}
+    message = "levels names column 'age', which columns leaves out; add it there, or remove it here"
+    with pytest.raises(br.InputError, match=message):
+        parse_study(study)
 
 
 def test_the_keys_that_cures_name_are_lines_of_a_study():
@@ -318,10 +410,10 @@ def test_records_at_highest_risk_are_named_with_the_reason(study, tmp_path):
         assert f"values rises from {' to '.join(ends)} " in said
         once = (df["income"] == df["income"][label]).sum() == 1
         files = sum((z["income"] == df["income"][label]).any() for z in found.release.datasets)
-        assert once == ("its income occurs once in the original" in said)
+        assert once == ("its value of income occurs once in the original" in said)
         assert (once and files > 0) == (f"and appears in {files} file" in said)
         assert (certain[label] and not once) == (
-            "the release leaves only its true income possible" in said
+            "the release leaves only its true value of income possible" in said
         )
         assert str(int(df["income"][label])) not in said.replace(str(label), "")
     assert found.verdict.at_risk[0] in render_study(found)

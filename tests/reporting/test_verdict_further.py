@@ -193,6 +193,25 @@ def test_modes_between_which_the_release_does_not_choose_are_spanned(low, high, 
     assert "4 of 4 chains started from the release found 2 modes" in repr(verdict)
 
 
+@pytest.mark.parametrize(
+    ("kept", "error", "cure"),
+    [((0, 1), 0.003, "not possible for these files"), ((0, 1), 0.02, "refit_budget"),
+     ((0,), 0.003, "refit_budget")],
+)  # fmt: skip
+def test_records_that_open_modes_make_unreliable_are_not_sampled_more(kept, error, cure):
+    """The cure was a quarter of the error: 16 times as long, and a quarter of that after it."""
+    risk = led([0, 0, 1, 1], kept=kept, used=(0, 1, 2, 3), probability=[0.2, 0.25])
+    risk = replace(
+        risk,
+        interval=np.array([[0.2, 0.2], [0.2, 0.3]]),
+        reliable=np.array([True, False]),
+        mcse=np.full(2, error),
+    )
+    found = reason(judge(risk, CALM), "unreliable")
+    assert found.cure.startswith(cure)
+    assert ("over the modes left open" in found.sentence) == (cure[0] == "n")
+
+
 def test_modes_on_both_sides_of_the_limit_of_the_odds_are_a_doubt():
     """The error of the log Bayes factor reaches what each of them says: 2.5 and 3.5, around 3."""
     risk = led([0, 0, 1, 1], kept=(0, 1), used=(0, 1, 2, 3), probability=[0.2, 0.4])

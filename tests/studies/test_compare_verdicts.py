@@ -1,6 +1,7 @@
 """Candidates judged: the verdict and the certain values are those of each replicate's audit."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import bayes_risk as br
@@ -65,6 +66,52 @@ def test_names_stand_at_the_points_and_the_threshold_is_drawn(found):
     assert [text.get_text().split(" (")[0] for text in axes.texts] == ["fine", "coarse"]
     line = next(one for one in axes.lines if one.get_label() == "what is allowed")
     assert set(line.get_ydata()) == {1}
+
+
+def verdicts_of(found, monkeypatch, **rows):
+    """The same candidates with other verdicts."""
+    columns = ["verdict", "replicates", "of", "certain_values", "over_allowed"]
+    table = found.verdicts.iloc[[0] * len(rows)].set_axis([*rows])
+    table[columns] = [*rows.values()]
+    useful = found.summary().loc[["fine"]]
+    each = pd.concat([useful.rename(index={"fine": name}, level=0) for name in rows])
+    each["mean"] += np.repeat(np.arange(len(rows)), len(useful))
+    monkeypatch.setattr(type(found), "verdicts", property(lambda _: table))
+    monkeypatch.setattr(type(found), "summary", lambda _: each)
+
+
+def test_a_candidate_that_is_above_below_the_line_says_how(found, monkeypatch):
+    """A released identifier has no multiple of what is allowed; nor has one replicate of five."""
+    above, within = "above your thresholds", "within your thresholds"
+    rows = {
+        "rule": (above, 2, 2, 0, 0.4),
+        "some": (above, 1, 5, 0, 0.9),
+        "certain": (above, 5, 5, 3, 0.4),
+        "high": (above, 5, 5, 0, 1.4),
+        "low": (within, 5, 5, 0, 0.4),
+    }
+    verdicts_of(found, monkeypatch, **rows)
+    assert [text.get_text() for text in plot_verdicts(found).texts] == [
+        "rule (above by another rule)",
+        "some (above in 1 of 5)",
+        "certain (3 certain)",
+        "high",
+        "low",
+    ]
+
+
+def test_long_names_stay_within_the_picture(found, monkeypatch):
+    long = [f"{k} trees with leaves of twenty records grown on all of the columns" for k in "abcde"]
+    above = "above your thresholds"
+    verdicts_of(found, monkeypatch, **{name: (above, 2, 5, 0, 0.5) for name in long})
+    axes = plot_verdicts(found)
+    figure = axes.figure
+    figure.canvas.draw()
+    whole = figure.bbox
+    for text in axes.texts:
+        box = text.get_window_extent()
+        assert whole.x0 <= box.x0 and box.x1 <= whole.x1, text.get_text()
+        assert whole.y0 <= box.y0 and box.y1 <= whole.y1, text.get_text()
 
 
 @pytest.mark.check

@@ -467,6 +467,27 @@ def test_numbers_that_name_groups_are_no_amounts():
     assert "number" in {kinds_of(df)[c].taken for c in ("plant", "size")}
 
 
+@pytest.mark.parametrize("n", [300, 20_000])
+def test_a_category_that_another_gives_is_left_out(n):
+    """The population of a province was synthesised, and the province released beside it."""
+    rng = np.random.default_rng(9)
+    province = rng.integers(0, 8, n)
+    df = people(n)[["sex", "income"]].assign(province=np.array(list("abcdefgh"))[province])
+    df["population"] = np.array([3, 8, 1, 9, 4, 7, 2, 6])[province] * 100_000
+    df["region"] = np.array(list("wwxxyyzz"))[province]
+    df["job"] = rng.choice(list("pqr"), n)
+    found = br.study_of(df).columns
+    for name in ("population", "region"):
+        assert found.loc[name].tolist() == ["left out", "it has one value for each province"]
+    assert not {"left out"} & {*found["role"][["sex", "province", "job", "income"]]}
+    turned = br.study_of(df[df.columns[::-1]]).columns
+    assert turned.loc["province", "why"] == "it has one value for each population"
+    almost = df.assign(population=df["population"].where(np.arange(n) != 1, 500_000))
+    assert br.study_of(almost).columns.loc["population", "role"] != "left out"
+    few = df.iloc[:24].assign(job=list("pqrstuvw") * 3, sex=list("ffffmmmm") * 3)
+    assert br.study_of(few).columns.loc["sex", "role"] != "left out"  # three persons a job
+
+
 @pytest.mark.parametrize("name", ["diagnosis", "diagnóstico_cie", "Krankheit", "motivo_coste"])
 def test_what_is_sensitive_by_name_is_never_released_unchanged(name):
     rng = np.random.default_rng(9)

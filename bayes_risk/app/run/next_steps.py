@@ -32,10 +32,10 @@ from bayes_risk.data.coarsening import (
 )
 from bayes_risk.data.variables import is_numeric
 from bayes_risk.release.release import Release
-from bayes_risk.reporting.verdicts.doubts import CURES
+from bayes_risk.reporting.verdicts.doubts import CURES, PUBLIC
 from bayes_risk.reporting.verdicts.groups import MATCHED_GROUPS
-from bayes_risk.reporting.verdicts.reason import ABOVE, GAINED, OPEN, USE, WITHIN, NextStep
-from bayes_risk.reporting.verdicts.reasons import CERTAIN, COLUMNS, LIMITS, MATCHES
+from bayes_risk.reporting.verdicts.reason import ABOVE, GAINED, RISK, USE, NextStep, Reason
+from bayes_risk.reporting.verdicts.reasons import CERTAIN, LIMITS, MATCHES
 from bayes_risk.reporting.verdicts.verdict import Verdict
 from bayes_risk.risk.result import AttributeRisk
 from bayes_risk.utilities.tables import mutual_information
@@ -61,23 +61,23 @@ def next_steps(study: Study, df: pd.DataFrame, verdict: Verdict) -> tuple[NextSt
     Of a verdict that is above: what lowers the risk. Otherwise what settles the doubts.
     """
     above = {reason.measure for reason in verdict.reasons if reason.outcome == ABOVE}
-    if not above:
-        open_ = [r for r in verdict.reasons if r.outcome == OPEN and r.cure]
-        return tuple(
-            NextStep(
-                r.cure,
-                f"It settles: {r.measure}{_cost(study, r.cure)}",
-                finer_grids(study) if r.cure == CURES["grid coarse"] else lines_of_cure(r.cure),
-            )
-            for r in open_
-        ) + _useful(study, df, verdict)
+    if not above:  # a file that is not useful enough is made anew; then what takes least first
+        open_ = [r for r in verdict.reasons if r.outcome in (*RISK[1:3], USE[1]) and r.cure]
+        keys = {r.cure: {*lines_of_cure(r.cure).splitlines()} for r in open_}
+        found: dict[tuple[str, str], list[Reason]] = {}
+        for r in open_:  # a cure with the same keys and more does for both
+            cures = [c for c in keys if keys[r.cure] and keys[r.cure] < keys[c]] or [r.cure]
+            found.setdefault((cures[0], r.column), []).append(r)
+        doubts = [_settling(study, df, of, reasons) for of, reasons in found.items()]
+        return (*_useful(study, df, verdict), *sorted(doubts, key=lambda step: step.times))
+    shown = [r for r in verdict.reasons if r.outcome == ABOVE and r.column]
     steps = [
-        *_columns(verdict),
+        *(_left_out(study, df, r.column, r.sentence.rstrip(".")) for r in shown),
         *_coarser(study, df, above, _too_many(verdict)),
         *_model(study, df, above),
         *_related(study, df, above),
     ]
-    return tuple(dict.fromkeys(steps)) + _useful(study, df, verdict)
+    return (*dict.fromkeys(steps), *_useful(study, df, verdict))
 
 
 def _useful(study: Study, df: pd.DataFrame, verdict: Verdict) -> tuple[NextStep, ...]:
@@ -86,11 +86,8 @@ def _useful(study: Study, df: pd.DataFrame, verdict: Verdict) -> tuple[NextStep,
     leaf = getattr(study.model, "min_leaf", 0)
     other = {"min_leaf": max(leaf // 2, 1)} if leaf else {"kind": "CART", "order": made}
     lines = pasted({"compare.other": {"model": other}})
-    return tuple(
-        NextStep(change, r.sentence.rstrip("."), lines)
-        for r in verdict.reasons
-        if r.outcome == USE[0]
-    )[:1]
+    poor = [r.sentence.rstrip(".") for r in verdict.reasons if r.outcome == USE[0]]
+    return tuple(NextStep(change, said, lines) for said in poor[:1])
 
 
 def pasted(sections: Mapping[str, Mapping[str, Any]]) -> str:
@@ -127,23 +124,24 @@ def finer_grids(study: Study) -> str:
     return pasted({"attribute": {"guesses": finer(given)}})
 
 
-def _cost(study: Study, cure: str) -> str:
-    """How much longer the attribute risk may take; nothing of other cures."""
+def _settling(study: Study, df: pd.DataFrame, of: Any, reasons: list[Reason]) -> NextStep:
+    """What settles doubts ``of`` one cure, and of one column if any."""
+    (cure, column), effect = of, f"It settles: {'; '.join(r.measure for r in reasons)}"
+    if column:
+        return _left_out(study, df, column, f"{effect}; if it is public anyway: {PUBLIC}")
+    if (times := _times(study, cure)) > 1:
+        may = "takes at most" if cure.startswith("targets") else "may take"
+        effect += f"; the attribute risk {may} {number(times, 1).removesuffix('.0')} times as long"
+    lines = finer_grids(study) if cure == CURES["grid coarse"] else lines_of_cure(cure)
+    return NextStep(cure, effect, lines, times)
+
+
+def _times(study: Study, cure: str) -> float:
+    """How many times as long the attribute risk may take; 1 of other cures."""
     now = study.attribute.targets if study.attribute is not None else None
-    more = re.match(r"targets = (\d+)", cure)
-    if more and isinstance(now, int):
-        return f"; the attribute risk takes at most {number(int(more[1]) / now, 1)} times as long"
-    if "target_mcse" in cure:  # a quarter of the error: 4^2
-        return "; the attribute risk may take 16 times as long"
-    return ""
-
-
-def _columns(verdict: Verdict) -> Iterator[NextStep]:
-    """Columns that go out as they are."""
-    for reason in verdict.reasons:
-        if reason.outcome == ABOVE and reason.measure in COLUMNS:
-            change = "Leave the column out of the file, or synthesise it"
-            yield NextStep(change, reason.sentence.rstrip("."))
+    if (more := re.match(r"targets = (\d+)", cure)) and isinstance(now, int):
+        return int(more[1]) / now
+    return 16.0 if "target_mcse" in cure else 1.0  # a quarter of the error: 4^2
 
 
 def _too_many(verdict: Verdict) -> float:
@@ -200,16 +198,21 @@ def _coarser(
 
 
 def _left_out(study: Study, df: pd.DataFrame, name: str, effect: str) -> NextStep:
-    """A column that is not to be released as it is; the lines leave it out."""
-    kept = study.record_columns
+    """A column that is not to be released as it is; the lines leave it out where it is listed."""
+    change, kept = f"Leave {name} out of the file, or synthesise it", study.record_columns
+    if study.release.files is not None:  # which have it
+        return NextStep(change, effect)
     every = study.data.columns or [*map(str, df), *([] if kept is None else map(str, kept))]
-    sections = {"data": {"columns": every}}
-    if study.identification is not None and name in study.identification.known:
-        sections["identification"] = {"known": study.identification.known}
-    less = {
-        of: {k: [c for c in v if c != name] for k, v in one.items()} for of, one in sections.items()
-    }
-    return NextStep(f"Leave {name} out of the file, or synthesise it", effect, pasted(less))
+    lines: dict[str, dict[str, Any]] = {"data": {"columns": [c for c in every if c != name]}}
+    without = list[str]()
+    for section, keys in study.model_dump(mode="json", exclude={"compare"}).items():
+        for key, value in keys.items() if isinstance(keys, dict) else ():
+            if isinstance(value, dict) and name in value:
+                without.append(f"[{section}.{key}] {name}")
+            elif isinstance(value, list) and name in value and key not in ("columns", "na"):
+                lines.setdefault(section, {})[key] = [c for c in value if c != name]
+    change += f"; remove {', '.join(without)}" * bool(without)
+    return NextStep(change, effect, pasted(lines))
 
 
 def _model(study: Study, df: pd.DataFrame, above: Collection[str]) -> Iterator[NextStep]:
@@ -318,7 +321,7 @@ def at_risk(
     Under the prior that decided, of records whose numbers are reliable; none where the verdict is
     within, or no attribute was audited.
     """
-    if risk is None or release is None or verdict.outcome == WITHIN or not df.index.is_unique:
+    if risk is None or release is None or verdict.outcome == RISK[-1] or not df.index.is_unique:
         return ()
     found = risk.priors.get(verdict.prior, risk)
     table = found.records
@@ -342,9 +345,9 @@ def _why(certain: pd.Series, df: pd.DataFrame, release: Release, label: Any) -> 
         if not pd.isna(true) and int((df[name] == true).sum()) == 1:
             files = [l for l, z in enumerate(release.datasets, 1) if (z[name] == true).any()]
             again = f" and appears in {counted(len(files), 'file')}" if files else ""
-            parts.append(f"its {name} occurs once in the original{again}")
+            parts.append(f"its value of {name} occurs once in the original{again}")
         elif name in certain.index and certain[name]:
             alone.append(name)
     if alone:
-        parts.append(f"the release leaves only its true {', '.join(alone)} possible")
+        parts.append(f"the release leaves only its true value of {' and of '.join(alone)} possible")
     return f"; {'; '.join(parts)}" if parts else ""

@@ -261,7 +261,16 @@ def estimate(
                 took["sweep"] = several * (took.get("fit", 0) + took.pop("attribute risk"))
             seconds |= {name: several * sum(took.values())} if name else took
     program, data = max(costs, key=sum)
-    return Cost(stages=[*stages_of(study, kind)], program=program, data=data, seconds=seconds)
+    stages = [*stages_of(study, kind)]
+    if (more := max(_longer(r.study, w) for r in runs.values() for w in r.work or [{}])) > 1:
+        stages.append(f"attribute risk again, up to {more} times as long, to reach target_mcse")
+    return Cost(stages=stages, program=program, data=data, seconds=seconds)
+
+
+def _longer(study: Study, work: Work) -> int:
+    """How many times as many draws an audit needs, at most, until its errors are small enough."""
+    asked = study.attribute is not None and study.attribute.target_mcse is not None
+    return 2**study.attribute.max_doublings if asked and work.get("draws") else 1
 
 
 # --- memory -----------------------------------------------------------------------------------
@@ -276,7 +285,8 @@ def _bytes(
     if fit is not None:
         H, trees = fit.n_draws, getattr(fit.model, "n_trees", 1)  # one stands for so many
         held = trees * sum(_held(getattr(fit, f.name)) for f in fields(fit) if f.name not in SHARED)
-    chains = work.get("chains", getattr(study.model, "chains", 1))
+    more = _longer(study, work)
+    chains = more * work.get("chains", getattr(study.model, "chains", 1))
     U, G, q = (work.get(size, 0) for size in ("cases", "guesses", "columns"))
     H, priors = work.get("draws", H), len(study.sweep.priors or ()) if study.sweep else 0
     F, B = (m + 1, 2 * chains) if H else (2, 2)
@@ -293,7 +303,8 @@ def _bytes(
     pairs = U * G * (16 * m + 8 * F * B + 208 + 24 * priors)
     if not H:  # distances, and factors of each guessed column
         pairs += 16 * min(U * G * n, 2**21) + 16 * q * min(m * U * G, CELLS)
-    data = tables + held * (several + m + 1) + pairs
+    more *= 1 + (more > 1)  # they are joined
+    data = tables + held * (several + more * (m + 1)) + pairs
     each = block + 32 * design + (program + tables + pairs // F if processes else 0)
     return resident() + program, data + n_jobs * each
 

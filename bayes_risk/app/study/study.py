@@ -305,6 +305,10 @@ def check_agreement(study: Study) -> None:
     for who, asks, there, what in excluded:
         if asks and there:
             raise refused(*who, f"does not go with {what}; leave one of them out")
+    for key in ("levels", "coarsen") if study.data.columns is not None else ():
+        for name in sorted({*getattr(study.data, key)} - {*study.data.columns}):
+            said = "which columns leaves out; add it there, or remove it here"
+            raise refused("data", key, f"names column {name!r}, {said}")
     for name in wanted.utility or ():
         if name not in UTILITIES:
             raise placed(unknown(name, UTILITIES), "thresholds.utility")

@@ -87,7 +87,7 @@ def plot_risk_utility(
     return legend(axes, columns=columns, ylabel="\n".join(_label(of[0], (DOWN, UP))))
 
 
-OFFSETS = (5, -13, 17, -25)  # points, of names beside marks
+NAME_WIDTH = 36  # characters of a line of the name beside a mark: half of the picture
 VERDICTS = {"above": VERMILION, "inconclusive": ORANGE, "not": GREY, "within": GREEN}
 
 
@@ -96,15 +96,15 @@ def plot_verdicts(
 ) -> Axes:
     """Candidates by utility (x) and the largest risk over its threshold (y), with verdicts.
 
-    Below the line no threshold is passed, but for values that are disclosed with certainty, of
-    which none is allowed: how many stands beside the name. So does the verdict on utility, and a
+    Below the line no threshold is passed on average. Beside the name: how many values are disclosed
+    with certainty, or why else a candidate below the line is above; and the verdict on utility. A
     threshold of the utility drawn is a line.
     """
     axes, name = axes_of(ax, (7.2, 4.2)), found.axes(None, utility)[1]
     useful = found.summary().xs(name, level="measure")
     table = found.verdicts.join(useful[["mean", "mcse"]].add_prefix("useful_"))
     table = table[table["over_allowed"].notna() & table["useful_mean"].notna()]
-    drawn = set[str]()
+    drawn, names = set[str](), list[tuple[str, float, float]]()
     for candidate, row in table.to_dict("index").items():
         verdict = str(row["verdict"])
         word, marker = verdict.split(" ")[0], dict(zip(VERDICTS, MARKERS, strict=False))
@@ -115,16 +115,27 @@ def plot_verdicts(
         across, along = (2 * np.nan_to_num(row[k]) for k in ("useful_mcse", "mcse"))
         axes.errorbar(x, y, xerr=across, yerr=along, **style, **label)
         certain, judged = row["certain_values"], str(row["usefulness"])
-        said = [f"{plain(certain)} certain"] * bool(certain > 0) + [judged] * bool(judged)
+        said = [f"{plain(certain)} certain"] * bool(certain > 0)
+        if word == "above" and y <= 1 and not said:
+            some, n = row["replicates"], row["of"]
+            said = [f"above in {some} of {n}" if some < n else "above by another rule"]
+        said += [judged] * bool(judged)
         beside = f" ({', '.join(said)})" if said else ""
-        up = OFFSETS[len(axes.texts) % len(OFFSETS)]  # so that names of near points do not overlap
-        text = styled({}, xytext=(7, up), textcoords="offset points", fontsize=9)
-        axes.annotate(f"{_plain(str(candidate))}{beside}", (x, y), **text)
+        words = textwrap.fill(f"{_plain(str(candidate))}{beside}", NAME_WIDTH)
+        names.append((words, x, y))
     axes.axhline(1, color=ink(), ls="--", lw=1, label="what is allowed")
     if name in found.useful_at:
         axes.axvline(found.useful_at[name], color=ink(), ls=":", lw=1, label="utility required")
     axes.margins(x=0.2, y=0.15)
     axes.set_ylim(bottom=0)
+    at = [axes.transLimits.transform((x, y)) for _, x, y in names]  # shares of the picture
+    for k, ((words, *of), (x, y)) in enumerate(zip(names, at, strict=True)):
+        left = x + 0.013 * max(map(len, words.splitlines())) > 1  # of the mark: no room beside it
+        near = sum(abs(x - a) < 0.4 and abs(y - b) < 0.12 for a, b in at[:k])
+        how = {"ha": "right" if left else "left", "va": "top" if y > 0.7 else "bottom"}
+        high = (5 + 14 * near) * (-1 if y > 0.7 else 1)  # beyond the names before it
+        where = styled(how, xytext=(-7 if left else 7, high), textcoords="offset points")
+        axes.annotate(words, (of[0], of[1]), fontsize=9, **where)
     axes.set_xlabel("      ".join(_label(name, (LEFT, RIGHT))))
     return legend(axes, ylabel="largest risk\nover its threshold")
 

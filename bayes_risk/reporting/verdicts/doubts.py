@@ -15,7 +15,7 @@ from bayes_risk.data.measures import IDENTIFICATION
 from bayes_risk.matching.odds import GIVEN
 from bayes_risk.matching.result import IdentificationRisk
 from bayes_risk.release.exposure import Exposure
-from bayes_risk.risk.posterior import MAX_LEFT_OUT, MAX_MCSE
+from bayes_risk.risk.posterior import MAX_LEFT_OUT, MAX_MCSE, MAX_RANGE
 from bayes_risk.risk.result import AttributeRisk
 from bayes_risk.utilities.result import Utility
 
@@ -144,12 +144,13 @@ def rejected(risk: AttributeRisk) -> Iterator[tuple[Flags, str, str]]:
             table["left_out"] > MAX_LEFT_OUT,
             f"more than {100 * MAX_LEFT_OUT:g} % of the posterior outside the guesses searched",
         ),
+        (between_modes(risk), f"an interval over the modes left open that is above {MAX_RANGE}"),
         (
             table["khat"] == table["khat"],
             f"few effective draws, or a large error of the log odds{chains}",
         ),
     ):
-        which = left & wrong.to_numpy()
+        which = left & np.asarray(wrong)
         if which.any():
             yield which, why, cure_of(risk, which)
         left = left & ~which
@@ -199,9 +200,18 @@ def of_matching(risk: IdentificationRisk) -> Iterator[Reason]:
         yield no_objection(EXPECTED, text, "population")
 
 
+def between_modes(risk: AttributeRisk) -> Flags:
+    """Records of which modes that the release leaves open say more different things than errors."""
+    width = risk.records["high"] - risk.records["low"]
+    wide = (width > MAX_RANGE) & (width > 8 * risk.records["mcse"])  # two errors of each explain 4
+    return np.asarray(wide) & (risk.modes is not None and len(risk.modes.kept) > 1)
+
+
 def cure_of(risk: AttributeRisk, which: Flags, width: float = 2.0) -> str:
     """What would settle the records marked: where chains disagree more of them, before all."""
     table = risk.records[which]
+    if (~table["reliable"] & between_modes(risk)[which]).all():  # in which more draws only repeat
+        return "modes differ"
     if risk.assumptions.get("evidence", "").startswith("importance"):
         return "importance"
     if (table["left_out"] > MAX_LEFT_OUT).any():

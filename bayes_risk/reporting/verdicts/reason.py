@@ -131,6 +131,7 @@ class Reason:
     prior: str = ""  # of a probability gained: the prior under which most count; empty: flat
     # the number as a multiple of what is allowed, with the ends of its error: low, value, high
     of_allowed: tuple[float, float, float] | None = None
+    column: str = ""  # that which should not be released as it is; empty: no single one
 
     @property
     def advice(self) -> str:
@@ -145,6 +146,7 @@ class NextStep:
     change: str
     effect: str
     lines: str = ""  # keys below their sections, in TOML; empty: of no key
+    times: float = 1.0  # how many times as long the attribute risk may take
 
 
 def multiple(limit: float, *numbers: float) -> tuple[float, float, float]:
@@ -154,14 +156,14 @@ def multiple(limit: float, *numbers: float) -> tuple[float, float, float]:
     return next(ends), next(ends), next(ends)
 
 
-def against(measure: str, sentence: str, cure: str = "", figures: Figures | None = None) -> Reason:
+def against(measure: str, sentence: str, cure: str = "", **others: Any) -> Reason:
     """A risk is too high."""
-    return Reason(measure, ABOVE, sentence, cure, figures)
+    return Reason(measure, ABOVE, sentence, cure, **others)
 
 
-def doubt(measure: str, sentence: str, cure: str, of: Scale = RISK) -> Reason:
+def doubt(measure: str, sentence: str, cure: str, of: Scale = RISK, column: str = "") -> Reason:
     """Inconclusive; ``cure``: a name in `doubts.CURES`, which `judge` puts into words."""
-    return Reason(measure, of[1], sentence, cure)
+    return Reason(measure, of[1], sentence, cure, column=column)
 
 
 def no_objection(measure: str, sentence: str, cure: str = "") -> Reason:

@@ -432,7 +432,7 @@ def _columns(found: Exposure, case: Case) -> Iterator[Reason]:
         if 2 * alone > n and name not in public:
             key = "" if name in known else ", and is not a key"
             text = f"Column {name} {what}{key}: {alone:,} of the {n:,} persons are alone with "
-            yield against("unchanged columns", f"{text}their value.", "public")
+            yield against("unchanged columns", f"{text}their value.", "public", column=name)
     others = [c for c in facts.unchanged if c not in {*known, *public}]
     if others and not public.keys() & facts.unchanged and 2 * facts.alone_together > n:
         text = (
@@ -450,9 +450,10 @@ def _columns(found: Exposure, case: Case) -> Iterator[Reason]:
         if count and name not in public:
             text = f"Column {name} identifies persons: {count:,} of its values are in a file"
             if 2 * count > n:
-                yield against("identifiers", f"{text}.", "public")
+                yield against("identifiers", f"{text}.", "public", column=name)
             else:  # fresh names meet those of the original too, and nothing tells how often
-                yield doubt("identifiers", f"{text}, some of them perhaps by chance.", "public")
+                text = f"{text}, some of them perhaps by chance."
+                yield doubt("identifiers", text, "public", column=name)
     if outside := [name for name in facts.outside if name not in {*public, *facts.copies}]:
         text = f"Columns that the original does not have cannot be judged: {_listed(outside)}."
         yield doubt("columns outside the original", text, "outside")
@@ -530,7 +531,7 @@ def _exact(found: Exposure, case: Case) -> Iterator[Reason]:
             f"value of {one.column}, rare elsewhere, and both columns are released "
             f"unchanged: a person's group reveals the value."
         )
-        yield doubt("groups with one value", text, "public")
+        yield doubt("groups with one value", text, "public", column=one.column)
 
 
 # --- clauses ---------------------------------------------------------------------------------
