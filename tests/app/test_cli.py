@@ -35,6 +35,7 @@ from tests.helpers.edge_results import (
     numbers,
     study_result,
 )
+from tests.helpers.study_files import shown
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -440,10 +441,7 @@ def test_identify_never_writes_over_a_file(call, files):
 
 
 def screen(result, width, notes=()):
-    console = Console(width=width, record=True, file=open(os.devnull, "w"))
-    print_result(result, notes, console=console)
-    console.file.close()
-    return console.export_text().splitlines()
+    return shown(print_result, result, notes, width).splitlines()
 
 
 WORST = attribute(

@@ -17,30 +17,16 @@ from bayes_risk.app.study.study import parse_study, read_study
 from bayes_risk.reporting.content import as_toml
 from bayes_risk.reporting.report import report
 from bayes_risk.reporting.terminal import print_result
+from tests.helpers.study_files import TREES_OF_PAY, people, study_folder
 from tests.reporting.test_report import Page
 
 N = 90
-STUDY = """
-random_seed = 5
-
-[data]
-path = "people.csv"
-index = "id"
-
-[model]
-kind = "CART"
-order = ["job", "pay"]
-
-[release]
-m = 2
-
+STUDY = (
+    TREES_OF_PAY
+    + """
 [attribute]
 guesses = { pay = { additive = 2, n = 3, truth = "add" } }
 targets = 5
-
-[identification]
-known = ["sex"]
-synthesized = ["job"]
 
 [utility]
 permutations = 4
@@ -58,23 +44,13 @@ patterns = ["sex"]
 [thresholds]
 utility = { pmse_cart = 0.0, margins_hellinger = 1.0 }
 """
-
-
-def people(seed, n=N):
-    rng = np.random.default_rng(seed)
-    sex, job = rng.choice(["f", "m"], n), rng.choice(["clerk", "pilot", "baker"], n)
-    pay = np.round(10 + 2 * (sex == "f") + rng.normal(size=n), 1)
-    return pd.DataFrame({"id": [f"P{k}" for k in range(n)], "sex": sex, "job": job, "pay": pay})
+)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    where = tmp_path_factory.mktemp("study")
-    people(2).to_csv(where / "people.csv", index=False)
-    people(3, 40).drop(columns="id").assign(id=[f"Q{k}" for k in range(40)]).to_csv(
-        where / "others.csv", index=False
-    )
-    (where / "study.toml").write_text(STUDY)
+    where = study_folder(tmp_path_factory.mktemp("study"), STUDY, people(2, N, 1))
+    people(3, 40, 1, "Q").to_csv(where / "others.csv", index=False)
     return where
 
 

@@ -3,7 +3,6 @@
 import json
 import tomllib
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -13,53 +12,22 @@ from bayes_risk.app.run import run_study
 from bayes_risk.app.study.declare import utility_options
 from bayes_risk.app.study.study import parse_study, read_study
 from tests.helpers.first_screen import first_screens, strange_numbers, written_summary
+from tests.helpers.study_files import TREES_OF_PAY, people, study_folder
 from tests.reporting.test_report import Page
 
-ANALYSES = """
-import statsmodels.formula.api as smf
-
-def pay(df):
-    return smf.ols("pay ~ sex", df).fit()
-
-def pay_broken(df):
-    return df["nothing"]
-"""
-STUDY = """
-title = "Pay"
-random_seed = 5
-
-[data]
-path = "people.csv"
-index = "id"
-
-[model]
-kind = "CART"
-order = ["job", "pay"]
-
-[release]
-m = 2
-
-[identification]
-known = ["sex"]
-synthesized = ["job"]
-
+STUDY = (
+    TREES_OF_PAY
+    + """
 [utility]
 permutations = 4
 analyses = "analyses.py:pay"
 """
+)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    rng = np.random.default_rng(2)
-    sex, job = rng.choice(["f", "m"], 80), rng.choice(["clerk", "pilot", "baker"], 80)
-    pay = np.round(10 + 2 * (sex == "f") + rng.normal(size=80), 2)
-    df = pd.DataFrame({"id": [f"P{k}" for k in range(80)], "sex": sex, "job": job, "pay": pay})
-    where = tmp_path_factory.mktemp("study")
-    df.to_csv(where / "people.csv", index=False)
-    (where / "analyses.py").write_text(ANALYSES)
-    (where / "study.toml").write_text(STUDY)
-    return where
+    return study_folder(tmp_path_factory.mktemp("study"), STUDY, people())
 
 
 @pytest.fixture(scope="module")
