@@ -11,7 +11,8 @@ from scipy.special import gammaln, logsumexp
 
 import bayes_risk as br
 from bayes_risk.models.mixture.sampler import run_chains
-from tests.helpers.fits import encoded, evidence_of, offered
+from tests.helpers.against import agree, each, gaps
+from tests.helpers.fits import encoded, offered
 from tests.oracles import count_classes as by_hand
 from tests.oracles.label_sums import log_label_prior
 
@@ -62,12 +63,8 @@ def test_one_class_is_the_closed_form(knows, classes):
     z = release.datasets[0][["x0", "x1"]].to_numpy()
     grid = br.Grid(additive=3, n=7)
     risk = br.attribute_risk(fit, release, intruder=intruder(known), guesses=grid, random_seed=3)
-    for i in range(N):
-        at_truth = closed_form(y, e, z, known, i, y[i])
-        for guess, (found, error) in evidence_of(risk, i).items():
-            exact = closed_form(y, e, z, known, i, guess) - at_truth
-            assert found == pytest.approx(exact, abs=1e-8)
-            assert error < 1e-6
+    gap, error = gaps(risk, each(lambda i, guess: closed_form(y, e, z, known, i, guess)))
+    assert np.abs(gap).max() < 1e-8 and error.max() < 1e-6
 
 
 def test_the_product_adds_the_releases():
@@ -139,14 +136,9 @@ def test_by_enumeration(two_classes, classes, columns, known):
     known = np.array(known, dtype=bool)
     risk = br.attribute_risk(fit, release, intruder=intruder(known), guesses=guesses, random_seed=7)
     how = {"own": classes == "own", "columns": columns}
-    scores = []
-    for i in range(3):
-        truth = log_evidence(fit.prior, known, i, Y[i, columns], **how)
-        for guess, (found, error) in evidence_of(risk, i).items():
-            exact = log_evidence(fit.prior, known, i, guess, **how) - truth
-            scores.append((found - exact) / np.hypot(error, 1e-3))
-            assert error < 0.2
-    assert np.abs(scores).max() < 5  # guesses of a target share most of their error
+    exact = each(lambda i, guess: log_evidence(fit.prior, known, i, guess, **how))
+    _, error = agree(risk, exact, 1e-3, most=5)  # guesses of a target share most of their error
+    assert error.max() < 0.2
 
 
 # --- several releases: imputation ----------------------------------------------------------------
@@ -171,18 +163,6 @@ def shared_total(y, e, zs, known, i, guess):
     return logsumexp(ways + (1 - m) * alone + joint) - logsumexp(ways + alone)
 
 
-def gaps(risk, exact):
-    """Found less exact log evidence of each record and guess but the truth, and its mcse."""
-    found = []
-    for i, u in enumerate(risk.case):
-        guesses = risk.guesses[:, u]
-        wanted = np.array([exact(i, guess) for guess in guesses])
-        value = risk.log_evidence[:, :, u].sum(axis=0) - wanted + wanted[risk.truth[u]]
-        others = np.arange(len(guesses)) != risk.truth[u]
-        found.append(np.stack([value, risk.mcse_log_evidence[:, u]], axis=1)[others])
-    return np.concatenate(found).T
-
-
 @pytest.mark.parametrize("classes", ["new", "own"])
 @pytest.mark.parametrize(("knows", "m"), [("none", 3), ("half", 2)])
 def test_imputation_with_one_class_is_the_closed_form(knows, m, classes):
@@ -203,11 +183,10 @@ def test_imputation_with_one_class_is_the_closed_form(knows, m, classes):
 
     options = {"intruder": intruder(known), "guesses": br.Grid(additive=3, n=5), "random_seed": 3}
     risk = br.attribute_risk(fit, release, **options)
-    gap, error = gaps(risk, exact)
-    assert risk.assumptions["evidence"].startswith("imputed")
-    assert np.abs(gap / np.hypot(error, 1e-3)).max() < 5 and error.max() < 0.05
+    gap, error = agree(risk, each(exact), 1e-3, most=5)
+    assert risk.assumptions["evidence"].startswith("imputed") and error.max() < 0.05
     product = br.attribute_risk(fit, release, evidence="independent-releases", **options)
-    assert (gaps(product, exact)[0] ** 2).mean() > 20 * (gap**2).mean()
+    assert (gaps(product, each(exact))[0] ** 2).mean() > 20 * (gap**2).mean()
 
 
 COLUMN = np.array([0, 2, 12])
@@ -287,10 +266,10 @@ def test_imputing_leaves_little_of_the_error_of_the_product(name):
             random_seed=seed,
         )
 
-    found = [gaps(audit("imputed", seed), exact) for seed in (7, 8, 9)]
+    found = [gaps(audit("imputed", seed), each(exact)) for seed in (7, 8, 9)]
     left, wrong = (
         np.median([gap for gap, _ in found], axis=0),
-        gaps(audit("independent-releases", 7), exact)[0],
+        gaps(audit("independent-releases", 7), each(exact))[0],
     )
     noise = 0.45 * np.mean([error**2 for _, error in found])  # variance of a median of three
     assert (left**2).mean() < 0.1**2 * (wrong**2).mean() + 4 * noise
