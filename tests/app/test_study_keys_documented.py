@@ -1,10 +1,7 @@
 """The page on the study file has the keys and defaults of the sections; numbers have bounds."""
 
-import os
 import re
 import runpy
-import subprocess
-import sys
 import tomllib
 from datetime import date
 from math import inf, nextafter
@@ -33,6 +30,7 @@ from bayes_risk.app.study.signatures import DeclaredPart, ModelSection, model_se
 from bayes_risk.app.study.study import SETTINGS, Study, parse_study
 from bayes_risk.data.households import Households
 from bayes_risk.matching.radii import SD, Absolute, Quantile
+from tests.helpers.programs import python
 
 MODELS = [model_section(kind).declares for kind in models.BUILT_IN]
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -69,13 +67,7 @@ def test_an_unknown_key_is_named_before_anything_is_imported(tmp_path):
         "try: cli.main()\n"
         f"finally: print([name for name in {HEAVY} if name in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(DOCS.parent)},
-        capture_output=True,
-        text=True,
-    )
+    done = python("-c", program, cwd=tmp_path)
     assert done.stdout == "[]\n"
     assert done.stderr == (
         "bayes-risk: s.toml: the study has no key 'outputs'; did you mean 'output'?; "

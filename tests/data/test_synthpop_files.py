@@ -1,8 +1,6 @@
 """What synthpop's write.syn leaves behind, laid out as R prints it."""
 
 import gzip
-import re
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -321,20 +319,3 @@ def test_the_social_diagnosis_of_2011(tmp_path, shared_data):
         assert table[column].isna().sum() == original[column].isna().sum()
     assert set(table["edu"].dropna()) == set(original["edu"].dropna())
     assert table["income"].sum() == pytest.approx(original["income"].sum(), rel=1e-4)
-
-
-def test_the_page_on_files_runs(tmp_path, monkeypatch):
-    pytest.importorskip("pyreadstat")
-    monkeypatch.chdir(tmp_path)
-    page = (Path(__file__).resolve().parents[2] / "docs" / "files.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    (tmp_path / "original.csv").write_text("sex,pay,job\nf,100,a\nm,NA,b\nm,250,a\nf,90,b\n")
-    (tmp_path / "export").mkdir()
-    methods = {"sex": "", "pay": "cart", "job": "cart"}
-    rows = ['"f",90,"a"\n"m",250,"b"\n"m",NA,"b"', '"f",100,"b"\n"m",NA,"b"\n"m",90,"a"']
-    for file, text in zip(info(tmp_path / "export", methods=methods), rows, strict=True):
-        file.write_text(f'"sex","pay","job"\n{text}\n"f",90,"a"\n')
-    names = {}
-    for block in blocks:
-        exec(compile(block, "files.md", "exec"), names)
-    assert names["risk"].summary().index.tolist()[:2] == [1, 2]

@@ -21,6 +21,7 @@ from tests.helpers.against import agree, each, gaps
 from tests.helpers.fits import encoded
 from tests.helpers.pymc_models import build_two, engine_of, two_columns
 from tests.models.test_cart import with_values
+from tests.models.test_pymc_model import PRIOR_SD, SD, build_mean
 from tests.models.test_tree_calibration import calibrated, moved
 from tests.models.test_tree_calibration import with_values as with_target
 
@@ -28,18 +29,11 @@ pytestmark = pytest.mark.check
 
 # --- the user's own model: a normal mean with known spread ---------------------------------------
 
-PRIOR_SD, SD, N = 3.0, 1.5, 12
+N = 12
 RNG = np.random.default_rng(11)
 NUMBERS = pd.DataFrame({"y": RNG.normal(1, SD, N)})
 ALPHA = np.where(np.arange(N) == 5, 2.0**-20, RNG.integers(1, 17, N) / 8)  # some above 1
 GRID = br.Grid(additive=3, n=5)
-
-
-def build_mean(table):
-    with pm.Model() as model:
-        y = pm.Data("y", table["y"])
-        pm.Normal("y_", pm.Normal("mean", 0, PRIOR_SD), SD, observed=y)
-    return model
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ import warnings
 from functools import cache
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.special import gammaln, logsumexp
 
@@ -13,22 +12,17 @@ import bayes_risk as br
 from bayes_risk.models.mixture.sampler import run_chains
 from tests.helpers.against import agree, each, gaps
 from tests.helpers.fits import encoded, offered
+from tests.models.test_poisson_evidence import PRIOR, frame, planted
 from tests.oracles import count_classes as by_hand
 from tests.oracles.label_sums import log_label_prior
 
 pytestmark = [pytest.mark.check, pytest.mark.filterwarnings("ignore::bayes_risk.TruncationWarning")]
-PRIOR = (1.5, 0.2)
 N = 6
 KNOWS = {
     "none": np.zeros(N, dtype=bool),
     "half": np.arange(N) % 2 == 0,
     "all but two": ~np.isin(np.arange(N), [1, 2]),
 }
-
-
-def frame(counts, exposure=None):
-    table = pd.DataFrame(np.asarray(counts), columns=[f"x{j}" for j in range(len(counts[0]))])
-    return table if exposure is None else table.assign(size=exposure)
 
 
 def intruder(known):
@@ -315,12 +309,6 @@ def test_imputation_with_structural_zeros(zeros_of_three, m):
 # --- limits, order, workers ----------------------------------------------------------------------
 
 
-def planted(n=40, seed=3):
-    rng = np.random.default_rng(seed)
-    k = rng.choice(2, n, p=[0.7, 0.3])
-    return frame(rng.poisson(np.array([[4.0, 20.0], [30.0, 5.0]])[k]))
-
-
 @pytest.fixture(scope="module")
 def easy():
     table = planted(12)
@@ -330,7 +318,7 @@ def easy():
 @pytest.fixture(scope="module")
 def quick():
     model = br.models.PoissonMixture(3)
-    return model.fit(planted(), draws=60, tune=100, chains=2, thin=2, random_seed=1)
+    return model.fit(planted(40), draws=60, tune=100, chains=2, thin=2, random_seed=1)
 
 
 @pytest.mark.parametrize("classes", ["new", "own"])
