@@ -11,7 +11,8 @@ from scipy.special import gammaln
 from scipy.stats import binomtest, chi2, mannwhitneyu, t
 
 import bayes_risk as br
-from bayes_risk.evidence.presence import normaliser
+from bayes_risk.evidence.leave_one_out import Ratio
+from bayes_risk.evidence.presence import normaliser, odds
 from bayes_risk.risk.membership.computation import (
     MEASURES,
     Others,
@@ -119,6 +120,27 @@ def test_derivatives_of_the_normaliser(m, linked):
                 value(log_p0, [log_p[0] + s, *log_p[1:]], drawn).log_value for s in (step, -step)
             ]
             assert at.by_release[0][k] == pytest.approx((moved[0] - moved[1]) / (2 * h), abs=1e-6)
+
+
+@pytest.mark.parametrize(("L", "drawn", "linked"), [(0, 0, 0), (4, 0, 0), (4, 1, 0), (4, 0, 1)])
+def test_deviations_of_the_odds(L, drawn, linked):
+    """Of the base fit and of each augmented one, along its own; against finite differences."""
+    rng = np.random.default_rng(3)
+    values = np.log(rng.dirichlet(np.ones(2 + L), 4))[:, :, None]  # of the base and of 3 releases
+    moves = rng.normal(size=values.shape)
+    log_q = np.log(rng.dirichlet(np.ones(L)))[:, None] if drawn else None
+
+    def found(at):
+        each = zip(at, moves.astype(np.float32), strict=True)
+        some = [Ratio(value=v, deviation=m[None], khat=one, ess=one) for v, m in each]
+        return odds(some, L, log_q, bool(linked))
+
+    one, h = np.ones(1), 1e-5
+    for j, said in enumerate(found(values).deviations):
+        step = h * moves * (np.arange(4) == j)[:, None, None]
+        up, down = (found(values + s).log_bayes_factor for s in (step, -step))
+        moved = (up - down) / (2 * h)
+        assert said[0] == pytest.approx(moved, abs=1e-5)
 
 
 # --- two classes: brute force over labels --------------------------------------------------------
