@@ -21,5 +21,5 @@ def release_of(tables: Any, **how: Any) -> br.Release:
 
 def one_class(table: pd.DataFrame, draws: int = 4, weights: Any = None, **model: Any) -> Any:
     """Nothing is lost without tuning and thinning: draws are independent."""
-    how = {"draws": draws, "tune": 0, "chains": 2, "thin": 1, "random_seed": 1}
+    how: Any = {"draws": draws, "tune": 0, "chains": 2, "thin": 1, "random_seed": 1}
     return br.models.DPMPM(n_classes=1, **model).fit(table, weights=weights, **how)
