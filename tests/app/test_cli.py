@@ -35,6 +35,8 @@ from tests.helpers.edge_results import (
     numbers,
     study_result,
 )
+from tests.helpers.programs import python
+from tests.helpers.study_files import shown
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -84,9 +86,7 @@ def test_help_imports_nothing_heavy():
         "try:\n    app(['--help'])\nexcept SystemExit:\n    pass\n"
         "print(*sys.modules, file=sys.stderr)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    done = python("-c", code)
     heavy = {"numpy", "pandas", "pymc", "xarray", "matplotlib", "scipy", "numba"}
     assert "Commands" in done.stdout
     assert heavy & set(done.stderr.split()) == set()
@@ -299,14 +299,8 @@ def test_compiling_is_said_in_the_first_run_alone(files, tmp_path):
     (tmp_path / "s.toml").write_text(f'[data]\npath = "original.csv"\nindex = "id"\n{model}')
     said = []
     for more in ([], ["--overwrite"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "bayes_risk.app.cli", "audit", "s.toml", *more],
-            cwd=tmp_path,
-            env=os.environ | {"PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(tmp_path / "loops")},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        loops = {"cwd": tmp_path, "NUMBA_CACHE_DIR": str(tmp_path / "loops")}
+        done = python("-m", "bayes_risk.app.cli", "audit", "s.toml", *more, **loops)
         assert done.returncode == 0, done.stderr
         said.append(done.stderr.count("compiling (once)"))
     assert said == [1, 0]
@@ -440,10 +434,7 @@ def test_identify_never_writes_over_a_file(call, files):
 
 
 def screen(result, width, notes=()):
-    console = Console(width=width, record=True, file=open(os.devnull, "w"))
-    print_result(result, notes, console=console)
-    console.file.close()
-    return console.export_text().splitlines()
+    return shown(print_result, result, notes, width).splitlines()
 
 
 WORST = attribute(
@@ -541,14 +532,7 @@ def test_an_interruption_while_text_is_executed_ends_with_130(tmp_path):
         "try:\n    with _plain_errors():\n        exec('raise KeyboardInterrupt')\n"
         "except typer.Exit as stop:\n    sys.exit(stop.exit_code)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-m", "interrupted"],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = python("-m", "interrupted", cwd=tmp_path)
     assert done.returncode == 130 and "stopped; nothing was left behind" in done.stderr
 
 

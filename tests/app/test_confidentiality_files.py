@@ -28,6 +28,7 @@ from bayes_risk.app.study.study import read_study
 from bayes_risk.data.kinds import SUFFIXES
 from bayes_risk.data.table import read_table
 from bayes_risk.release.synthpop import read_releases
+from tests.helpers.programs import python
 from tests.helpers.sources import parsed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -232,9 +233,7 @@ def test_a_command_writes_for_its_owner_alone_whatever_the_umask_was(tmp_path):
         "['bayes-risk', 'identify', 'people.csv', 'people.csv', '--known', 'age', "
         "'--synthesized', 'job', '--json', 'n.json']; main()"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True,
-                          text=True, env=os.environ | {"PYTHONPATH": str(ROOT)},
-                          check=False)  # fmt: skip
+    done = python("-c", code, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert stat.S_IMODE((tmp_path / "n.json").stat().st_mode) == 0o600
 
@@ -246,9 +245,7 @@ def test_workers_of_a_command_import_nothing_from_where_it_was_given(tmp_path):
         "from bayes_risk.app.cli import own_process; own_process(); import joblib; "
         "print(joblib.Parallel(n_jobs=2, backend='loky')(joblib.delayed(abs)(-i) for i in (1, 2)))"
     )
-    done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True,
-                          text=True, env=os.environ | {"PYTHONPATH": str(ROOT)},
-                          check=False)  # fmt: skip
+    done = python("-P", "-c", code, cwd=tmp_path)
     assert done.stdout == "[1, 2]\n" and os.listdir(tmp_path) == ["joblib.py"], done.stderr
 
 
@@ -366,10 +363,7 @@ def test_constants_of_a_compiled_model_do_not_stay_on_disk(tmp_path):
     )
     start = "import sys; from bayes_risk.app.cli import main; "
     code = start + "sys.argv = ['', 'audit', 's.toml']; main()"
-    env = os.environ | {"PYTHONPATH": str(ROOT), "HOME": str(home), "PYTENSOR_FLAGS": ""}
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True,
-                          text=True, env=env,
-                          check=False)  # fmt: skip
+    done = python("-c", code, cwd=tmp_path, HOME=str(home), PYTENSOR_FLAGS="")
     assert done.returncode == 0, done.stderr
     held = [path for path in tmp_path.rglob("*") if path.is_file()]
     found = [path.name for path in held if b"123456.78" in path.read_bytes()]

@@ -4,8 +4,6 @@ import json
 import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +15,7 @@ from bayes_risk.app.output import RUN, differences, workplace
 from bayes_risk.app.run import run_compare, run_study, run_sweep
 from bayes_risk.app.study.files import files_behind
 from bayes_risk.app.study.study import parse_study
+from tests.helpers.programs import python
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [
@@ -405,9 +404,7 @@ def test_killed_at_random_points(tmp_path, study):
     while not (tmp_path / "out").exists():
         after = str(rng.uniform(0.0, limit))
         words = [str(ROOT), json.dumps(study), str(tmp_path / "out"), after]
-        done = subprocess.run(
-            [sys.executable, "-c", CHILD, *words], capture_output=True, text=True, check=False
-        )
+        done = python("-c", CHILD, *words)
         assert done.returncode in (0, -signal.SIGKILL), done.stderr
         kills += done.returncode != 0
         limit *= 1.15  # compiling is no step: a slow machine needs longer

@@ -1,49 +1,37 @@
-"""``[context]``, ``[bounds]`` and the thresholds of a study: keys, runs, folder, report, screen."""
+"""``[utility]``, ``[context]``, ``[bounds]`` and thresholds: keys, runs, folder, report, screen."""
 
-import io
+import inspect
 import json
 import tomllib
 
 import numpy as np
 import pandas as pd
 import pytest
-from rich.console import Console
 
 import bayes_risk as br
 from bayes_risk.app.output import render_study
 from bayes_risk.app.run import run_compare, run_study, run_sweep
 from bayes_risk.app.run.runner import estimate
+from bayes_risk.app.study.declare import utility_options
 from bayes_risk.app.study.study import parse_study, read_study
 from bayes_risk.reporting.content import as_toml
 from bayes_risk.reporting.report import report
 from bayes_risk.reporting.terminal import print_result
+from tests.helpers.first_screen import first_screens, strange_numbers, written_summary
+from tests.helpers.study_files import TREES_OF_PAY, people, shown, study_folder
 from tests.reporting.test_report import Page
 
 N = 90
-STUDY = """
-random_seed = 5
-
-[data]
-path = "people.csv"
-index = "id"
-
-[model]
-kind = "CART"
-order = ["job", "pay"]
-
-[release]
-m = 2
-
+STUDY = (
+    TREES_OF_PAY
+    + """
 [attribute]
 guesses = { pay = { additive = 2, n = 3, truth = "add" } }
 targets = 5
 
-[identification]
-known = ["sex"]
-synthesized = ["job"]
-
 [utility]
 permutations = 4
+analyses = "analyses.py:pay"
 
 [context]
 keys = ["sex", "job"]
@@ -58,23 +46,13 @@ patterns = ["sex"]
 [thresholds]
 utility = { pmse_cart = 0.0, margins_hellinger = 1.0 }
 """
-
-
-def people(seed, n=N):
-    rng = np.random.default_rng(seed)
-    sex, job = rng.choice(["f", "m"], n), rng.choice(["clerk", "pilot", "baker"], n)
-    pay = np.round(10 + 2 * (sex == "f") + rng.normal(size=n), 1)
-    return pd.DataFrame({"id": [f"P{k}" for k in range(n)], "sex": sex, "job": job, "pay": pay})
+)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    where = tmp_path_factory.mktemp("study")
-    people(2).to_csv(where / "people.csv", index=False)
-    people(3, 40).drop(columns="id").assign(id=[f"Q{k}" for k in range(40)]).to_csv(
-        where / "others.csv", index=False
-    )
-    (where / "study.toml").write_text(STUDY)
+    where = study_folder(tmp_path_factory.mktemp("study"), STUDY, people(2, N, 1))
+    people(3, 40, 1, "Q").to_csv(where / "others.csv", index=False)
     return where
 
 
@@ -84,7 +62,9 @@ def result(folder):
 
 
 def content(**sections):
-    found = tomllib.loads(STUDY) | sections
+    found = tomllib.loads(STUDY)
+    del found["utility"]["analyses"]  # counted from the folder of the file
+    found |= sections
     return {name: section for name, section in found.items() if section is not None}
 
 
@@ -140,13 +120,38 @@ def test_bounds_are_what_separate_calls_give(result, folder):
 
 
 @pytest.mark.check
-def test_they_change_no_other_number(result, folder):
-    given = content(context=None, bounds=None, thresholds=None)
-    alone = run_study(parse_study(given | _data(folder)), n_jobs=1)
-    assert alone.context is None and alone.bounds is None
+def test_utility_is_that_of_the_release(result, folder):
+    again = br.utility(
+        br.read_table(folder / "people.csv", index="id"),
+        result.release,
+        analyses=utility_options(result.study)["analyses"],
+        permutations=4,
+        random_seed=int(result.utility.seed_entropy),
+    )
+    pd.testing.assert_frame_equal(again.summary(), result.utility.summary())
+    assert ("pay", "sex[T.m]") in result.utility.estimates.index
+
+
+def test_defaults_of_utility_are_those_of_the_function():
+    section = parse_study(content(utility={})).utility
+    defaults = {k: p.default for k, p in inspect.signature(br.utility).parameters.items()}
+    given = section.model_dump(exclude={"analyses"})
+    assert given == {key: defaults[key] for key in given}
+    assert len(given) == 7 and section.analyses == []
+
+
+@pytest.mark.check
+@pytest.mark.parametrize("gone", [["context", "bounds"], ["context", "bounds", "utility"]])
+def test_they_change_no_other_number(result, folder, gone):
+    given = content(thresholds=None, **dict.fromkeys(gone)) | _data(folder)
+    if "utility" in given:
+        given["utility"] = {"permutations": 4, "analyses": f"{folder}/analyses.py:pay"}
+    alone = run_study(parse_study(given), n_jobs=1)
+    assert all(getattr(alone, name) is None for name in gone)
     for ours, theirs in zip(result.release.datasets, alone.release.datasets, strict=True):
         pd.testing.assert_frame_equal(ours, theirs)
-    pd.testing.assert_frame_equal(alone.utility.summary(), result.utility.summary())
+    if "utility" in given:
+        pd.testing.assert_frame_equal(alone.utility.summary(), result.utility.summary())
     pd.testing.assert_frame_equal(alone.attribute.summary(), result.attribute.summary())
     assert alone.verdict.outcome == result.verdict.outcome and alone.verdict.usefulness is None
 
@@ -155,11 +160,10 @@ def _data(folder):
     return {"data": {"path": str(folder / "people.csv"), "index": "id"}}
 
 
-def test_a_study_of_context_alone_is_a_study(folder):
-    given = content(
-        attribute=None, identification=None, utility=None, bounds=None, thresholds=None,
-        context={"keys": ["sex"], "distances": ["job"]},
-    )  # fmt: skip
+def test_a_study_of_utility_or_of_context_alone_is_a_study(folder):
+    none = dict.fromkeys(("attribute", "identification", "bounds", "thresholds"))
+    assert parse_study(content(**none, context=None)).utility is not None
+    given = content(**none, utility=None, context={"keys": ["sex"], "distances": ["job"]})
     result = run_study(parse_study(given | _data(folder)), n_jobs=1)
     assert result.context.compared == ("job",) and result.context.targets == ()
     assert "repU" in result.context.line() and "DiSCO" not in result.context.line()
@@ -207,22 +211,44 @@ def test_the_folder_holds_them(result, folder):
 
 
 @pytest.mark.check
+def test_the_folder_holds_utility(result, folder):
+    found = json.loads((folder / "out" / "summary.json").read_text())["utility"]
+    value = result.utility.summary().loc["ratio_cart", "value"]
+    assert found["measures"]["ratio_cart"]["value"] == pytest.approx(value)
+    assert found["sentence"] == result.utility.sentence()
+    table = pd.read_csv(folder / "out" / "utility.csv", keep_default_na=False)
+    pairs = table[(table["kind"] == "pair") & (table["measure"] == "ratio")]
+    drawn = {(a, b): float(v) for a, b, v in pairs[["first", "second", "value"]].to_numpy()}
+    assert drawn == pytest.approx(result.utility.pairs["ratio"].to_dict())
+    assert set(table["kind"]) == {"column", "pair", "estimate"}
+    assert "baker" not in table.to_csv()
+
+
+@pytest.mark.check
+def test_every_number_of_the_first_screen_is_one_of_the_summary(result):
+    screens, content = first_screens(result), written_summary(result)
+    assert strange_numbers(screens, content) == []
+    del content["utility"], content["bounds"]  # where releases are compared with drawn ones
+    assert ("terminal", "1.524") in strange_numbers(screens, content)
+
+
+@pytest.mark.check
 def test_report_repr_and_screen_tell_them(result, tmp_path):
-    page = Page(render_study(result))
-    assert {"context", "bounds"} <= set(page.ids)
+    text = render_study(result)
+    page = Page(text)
+    assert {"utility", "context", "bounds"} <= set(page.ids) and "pay: sex[T.m]" in text
+    assert "worst pair" in result.utility.line() and "ratio_cart" in repr(result)
     assert "ContextMeasures" in repr(result) and "InherentBounds" in repr(result)
     assert (
         "DiSCO of pay" in result.context.line()
         and "expected correct matches" in result.bounds.line()
     )
-    console = Console(width=100, record=True, file=io.StringIO())
-    print_result(result, [], console=console)
-    text = console.export_text()
+    text = shown(print_result, result, width=100)
     assert result.bounds.line()[:50] in text
     assert len(text.splitlines()) <= 32  # of what to do next, one
     assert "ess useful than required" in text
-    shown = report(result.bounds, result.identification, path=tmp_path / "r.html").read_text()
-    assert 'id="bounds"' in shown and "redrawn among records with the same sex" in shown
+    made = report(result.bounds, result.identification, path=tmp_path / "r.html").read_text()
+    assert 'id="bounds"' in made and "redrawn among records with the same sex" in made
 
 
 @pytest.mark.check

@@ -1,7 +1,6 @@
 """Studies of counts: Poisson mixtures, business competitors, intervals; keys, errors, runs."""
 
 import html
-import json
 import re
 import tomllib
 
@@ -10,11 +9,11 @@ import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk.app.output import as_json
 from bayes_risk.app.run import run_study
 from bayes_risk.app.study import declare
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.reporting.content import as_toml
+from tests.helpers.study_files import check_settings
 
 COUNTS = {"kind": "PoissonMixture"}
 MM, TCMM = COUNTS | {"synthesizer": "MM"}, COUNTS | {"synthesizer": "TCMM", "quantile": 0.9}
@@ -93,10 +92,7 @@ def test_sampling_is_passed_on():
     ],
 )
 def test_printed_settings_are_the_same_study(given):
-    study = parse_study(given)
-    assert parse_study(tomllib.loads(as_toml(study.settings()))) == study
-    manifest = json.loads(json.dumps(as_json(study.settings())))
-    assert parse_study(manifest | {"data": {"path": "a.csv"}}) == study
+    check_settings(given)
 
 
 def test_settings_say_what_means_something_and_no_totals():

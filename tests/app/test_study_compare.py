@@ -1,6 +1,5 @@
 """Comparisons from study files: keys, candidates, what the library is told, folder, screen."""
 
-import io
 import json
 import os
 import tomllib
@@ -9,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from rich.console import Console
 from typer.testing import CliRunner
 
 import bayes_risk as br
@@ -19,6 +17,7 @@ from bayes_risk.app.study.study import candidate_study, parse_study, read_study
 from bayes_risk.data.base_result import with_error
 from bayes_risk.reporting.content import as_toml
 from bayes_risk.reporting.terminal import print_comparison
+from tests.helpers.study_files import shown
 
 TREES = {"kind": "CART", "order": ["edu", "job"]}
 KEYS = {"known": ["age"], "synthesized": ["edu", "job"]}
@@ -217,9 +216,7 @@ def test_releases_made_elsewhere_stand_beside_models(table, tmp_path):
 
 
 def screen(result, notes=(), width=80):
-    console = Console(width=width, record=True, file=io.StringIO())
-    print_comparison(result, notes, console=console)
-    return console.export_text()
+    return shown(print_comparison, result, notes, width)
 
 
 @pytest.mark.check

@@ -1,6 +1,5 @@
 """A comparison takes the options of ``[utility]`` and ``[bounds]`` for every candidate."""
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -8,24 +7,11 @@ import bayes_risk as br
 from bayes_risk.app.run import run_compare
 from bayes_risk.app.study.declare import utility_options
 from bayes_risk.app.study.study import parse_study, read_study
+from tests.helpers.study_files import TREES_OF_PAY, people, study_folder
 
-STUDY = """
-random_seed = 5
-
-[data]
-path = "people.csv"
-
-[model]
-kind = "CART"
-order = ["job", "pay"]
-
-[release]
-m = 2
-
-[identification]
-known = ["sex"]
-synthesized = ["job"]
-
+STUDY = (
+    TREES_OF_PAY
+    + """
 [utility]
 permutations = 3
 groups = 3
@@ -51,24 +37,12 @@ bounds = true
 [compare.bushes]
 model = { min_leaf = 30 }
 """
-ANALYSES = """
-import statsmodels.formula.api as smf
-
-def pay(df):
-    return smf.ols("pay ~ sex", df).fit()
-"""
+)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    rng = np.random.default_rng(2)
-    sex, job = rng.choice(["f", "m"], 80), rng.choice(["clerk", "pilot", "baker"], 80)
-    pay = np.round(10 + 2 * (sex == "f") + rng.normal(size=80), 2)
-    where = tmp_path_factory.mktemp("study")
-    pd.DataFrame({"sex": sex, "job": job, "pay": pay}).to_csv(where / "people.csv", index=False)
-    (where / "analyses.py").write_text(ANALYSES)
-    (where / "study.toml").write_text(STUDY)
-    return where
+    return study_folder(tmp_path_factory.mktemp("study"), STUDY, people())
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +54,7 @@ def result(folder):
 @pytest.mark.check
 def test_every_candidate_is_measured_with_the_studys_options(result, folder):
     found = result.comparison
-    df = br.read_table(folder / "people.csv")
+    df = br.read_table(folder / "people.csv", index="id")
     options = dict(permutations=3, groups=3, columns=["sex", "pay"], numbers=["pay"])
     for name, leaf in (("trees", 5), ("bushes", 30)):
         seeds = found.seed_table.loc[(name, 1)]

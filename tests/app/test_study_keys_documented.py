@@ -1,22 +1,21 @@
 """The page on the study file has the keys and defaults of the sections; numbers have bounds."""
 
-import os
 import re
 import runpy
-import subprocess
-import sys
 import tomllib
+from datetime import date
+from math import inf, nextafter
 from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from bayes_risk import models
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.validate import BOUNDS
+from bayes_risk._core.validate import BOUNDS, WORDS
 from bayes_risk.app.study import known_keys
-from bayes_risk.app.study.keys import Section
+from bayes_risk.app.study.keys import Section, problems, written
 from bayes_risk.app.study.sections import (
     HISTORY,
     OPTIONS,
@@ -31,6 +30,7 @@ from bayes_risk.app.study.signatures import DeclaredPart, ModelSection, model_se
 from bayes_risk.app.study.study import SETTINGS, Study, parse_study
 from bayes_risk.data.households import Households
 from bayes_risk.matching.radii import SD, Absolute, Quantile
+from tests.helpers.programs import python
 
 MODELS = [model_section(kind).declares for kind in models.BUILT_IN]
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -67,13 +67,7 @@ def test_an_unknown_key_is_named_before_anything_is_imported(tmp_path):
         "try: cli.main()\n"
         f"finally: print([name for name in {HEAVY} if name in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(DOCS.parent)},
-        capture_output=True,
-        text=True,
-    )
+    done = python("-c", program, cwd=tmp_path)
     assert done.stdout == "[]\n"
     assert done.stderr == (
         "bayes-risk: s.toml: the study has no key 'outputs'; did you mean 'output'?; "
@@ -133,6 +127,50 @@ def test_numbers_are_strict_and_whole_ones_have_a_bound(section):
         assert values or all(s.get("strict") for s in types), name
         counts = [s for s in types if s["type"] == "int" and "ge" in s]
         assert name in BOUNDS or not counts, name
+
+
+FROM = re.compile(r"a (?:whole )?number (from|above) ([\d.e,+-]*\d)")
+TO = re.compile(r"(to|at most|below) ([\d.e,+-]*\d)(?!\^|\S*\^)")
+CHOICE = re.compile(r'"[\w-]+"(,? (or )?"[\w-]+")*( or leave it out)?')
+
+
+def misfits(words):
+    """Values that are not what these words ask for: of another type, beyond bounds, other words."""
+    wrong = [date(2026, 1, 1)]
+    if found := FROM.match(words):
+        whole = "whole" in words
+        low, *most = (
+            int(text.replace(",", "")) if whole else float(text)
+            for text in [found[2], *(end[2] for end in TO.finditer(words))]
+        )
+        before, after = (
+            (lambda x, by=by: x + by if whole else nextafter(x, by * inf)) for by in (-1, 1)
+        )
+        wrong += [True, low if found[1] == "above" else before(low)] + ["5"] * ("text" not in words)
+        wrong += [high if "below" in words else after(high) for high in most]
+    wrong += [1, "true"] * words.startswith("true or false")
+    wrong += ["zz", 1] * bool(CHOICE.fullmatch(words))
+    wrong += [[1]] * words.startswith("a list of texts") + ["a"] * (words == "a list of texts")
+    wrong += ["a", [1], [1, 2, 3]] * words.startswith("[number, number]")
+    return wrong
+
+
+@pytest.mark.parametrize("section", sorted(set(subclasses()) - BASES, key=str))
+def test_a_key_that_is_none_or_does_not_fit_is_named_with_what_would(section):
+    def said(**given):
+        with pytest.raises(ValidationError) as found:
+            section.model_validate(given)
+        return str(problems(found.value, above=["here"]))
+
+    known = [*section.model_fields]
+    assert f"[here] has no key 'zzzz'; it knows {', '.join(known)}" in said(zzzz=1)
+    for key, field in section.model_fields.items():
+        assert key not in WORDS or not re.match("a text", field.description or ""), key
+        if len(key) > 3:
+            assert f"[here] has no key '{key}{key[-1]}'; did you mean" in said(**{key + key[-1]: 1})
+        for wrong in misfits(field.description or ""):
+            words = f"[here] {key} = {written(wrong)} does not fit; give {field.description or ''}"
+            assert words in said(**{key: wrong})
 
 
 def test_many_unknown_keys_are_read_once_and_counted(tmp_path, monkeypatch):

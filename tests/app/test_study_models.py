@@ -16,6 +16,7 @@ from bayes_risk.app.study.keys import FunctionName
 from bayes_risk.app.study.signatures import functions_in
 from bayes_risk.app.study.study import parse_study, read_study
 from bayes_risk.reporting.content import as_toml
+from tests.helpers.study_files import check_settings
 
 FORMULAS = {"income": "1 + age", "tax": "1 + income"}
 REGRESSION = {"kind": "Regression", "formulas": FORMULAS}
@@ -91,12 +92,7 @@ def test_paths_of_models_count_from_the_folder_of_the_file(tmp_path):
     ],
 )
 def test_printed_settings_are_the_same_study(given):
-    from bayes_risk.app.output import as_json
-
-    study = parse_study(given)
-    assert parse_study(tomllib.loads(as_toml(study.settings()))) == study
-    manifest = json.loads(json.dumps(as_json(study.settings())))
-    assert parse_study(manifest | {"data": {"path": "a.csv"}}) == study
+    check_settings(given)
 
 
 def test_declared_levels_are_not_printed_but_counted():

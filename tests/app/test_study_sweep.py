@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
-from rich.console import Console
 
 import bayes_risk as br
 from bayes_risk._core.formats import signed
@@ -19,6 +18,7 @@ from bayes_risk.app.study.declare import sweep_options
 from bayes_risk.app.study.study import parse_study
 from bayes_risk.reporting.content import as_toml
 from bayes_risk.reporting.terminal import print_sweep
+from tests.helpers.study_files import shown
 
 NORMAL = {
     "kind": "Regression",
@@ -379,10 +379,7 @@ def test_priors_of_a_business_competitor(tmp_path):
 
 
 def screen(result, width=100, notes=()):
-    console = Console(width=width, record=True, file=open(os.devnull, "w"))
-    print_sweep(result, notes, console=console)
-    console.file.close()
-    return console.export_text().splitlines()
+    return shown(print_sweep, result, notes, width).splitlines()
 
 
 NAMES = {"columns known": "knows_columns", "data sets (m)": "m", "model: prior": "hyper prior"}

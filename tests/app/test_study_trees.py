@@ -3,7 +3,6 @@
 import html
 import inspect
 import json
-import os
 import re
 import tomllib
 from dataclasses import replace
@@ -13,7 +12,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from rich.console import Console
 
 import bayes_risk as br
 from bayes_risk.app.output import render_study
@@ -21,8 +19,8 @@ from bayes_risk.app.run import run_study
 from bayes_risk.app.study.sections import GRID, made_guesses
 from bayes_risk.app.study.signatures import model_section
 from bayes_risk.app.study.study import parse_study, read_study
-from bayes_risk.reporting.content import as_toml
 from bayes_risk.reporting.terminal import print_result
+from tests.helpers.study_files import check_settings, shown
 
 ROOT = Path(__file__).resolve().parents[2]
 CART = {"kind": "CART", "order": ["job", "pay"]}
@@ -96,12 +94,7 @@ KEPT: dict[str, Any] = CART | {"models": "sub/models.json.gz", "missing_numbers"
     "model", [*EVERY_KEY, KEPT, PMM | {"constraints": ["a b.py:f", "sub/r.py:g"]}]
 )
 def test_printed_settings_are_the_same_study(model):
-    from bayes_risk.app.output import as_json
-
-    study = parse_study(content(model))
-    assert parse_study(tomllib.loads(as_toml(study.settings()))) == study
-    manifest = json.loads(json.dumps(as_json(study.settings())))
-    assert parse_study(manifest | {"data": {"path": "a.csv"}}) == study
+    check_settings(content(model))
 
 
 # --- constraints -----------------------------------------------------------------------------
@@ -216,10 +209,7 @@ def of_matching(tmp_path, table):
 
 
 def screen(result, width=80, notes=()):
-    with open(os.devnull, "w") as nothing:
-        console = Console(width=width, record=True, file=nothing)
-        print_result(result, notes, console=console)
-        return console.export_text()
+    return shown(print_result, result, notes, width)
 
 
 def test_a_run_with_trees(tmp_path, table):

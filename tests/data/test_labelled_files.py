@@ -293,20 +293,11 @@ def test_files_cut_short_are_named(tmp_path, name):
         read_table(path)
 
 
-@pytest.mark.parametrize(
-    ("named", "message"),
-    [("a.csv", "begins as a .sav file does"), ("a.dta", "begins as a .sav file does")],
-)
-def test_files_of_another_kind_than_their_name_are_named(tmp_path, named, message):
+@pytest.mark.parametrize("named", ["a.csv", "a.dta"])
+def test_files_of_another_kind_than_their_name_are_named(tmp_path, named):
     spss(tmp_path / "a.sav", people()).rename(tmp_path / named)
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match="begins as a .sav file does"):
         read_table(tmp_path / named)
-
-
-def test_a_csv_with_the_name_of_another_kind_is_named(tmp_path):
-    (tmp_path / "a.sav").write_text("a,b\n1,2\n")
-    with pytest.raises(InputError, match="is not a readable .sav file"):
-        read_table(tmp_path / "a.sav")
 
 
 def test_without_pyreadstat_the_cure_is_told(tmp_path, monkeypatch):

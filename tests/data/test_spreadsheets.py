@@ -94,13 +94,3 @@ def test_without_the_reader_the_cure_is_told(tmp_path, monkeypatch):
     (tmp_path / "a.xlsx").write_bytes(b"PK\x03\x04")
     with pytest.raises(InputError, match=r"bayes-risk\[excel\]\", or save the sheet as a CSV"):
         read_table(tmp_path / "a.xlsx")
-
-
-@pytest.mark.parametrize(
-    ("name", "cure"),
-    [("a.xls", "save it as .xlsx"), ("a.ods", "CSV"), ("a.rds", "readRDS"), ("a.RData", "load")],
-)
-def test_files_that_are_not_read_come_with_the_way_to_export_them(tmp_path, name, cure):
-    (tmp_path / name).write_bytes(b"x")
-    with pytest.raises(InputError, match=f"no known kind; .*{cure}"):
-        read_table(tmp_path / name)

@@ -1,8 +1,6 @@
 """What synthpop's write.syn leaves behind, laid out as R prints it."""
 
 import gzip
-import re
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -214,13 +212,6 @@ def test_folders_that_do_not_say_which_are_named(tmp_path, names, message):
         read_synthpop(numbered(tmp_path, names))
 
 
-def test_files_that_the_info_promises_must_be_there(tmp_path):
-    written(tmp_path)
-    (tmp_path / "syn_2.csv").unlink()
-    with pytest.raises(InputError, match="there is no file .*syn_2.csv"):
-        read_synthpop(tmp_path)
-
-
 @pytest.mark.parametrize(("filetype", "ending"), [("RData", ".RData"), ("SPSS", ".sps")])
 def test_formats_of_r_alone_tell_the_cure(tmp_path, filetype, ending):
     info(tmp_path, filetype=filetype, ending=ending)
@@ -228,36 +219,32 @@ def test_formats_of_r_alone_tell_the_cure(tmp_path, filetype, ending):
         read_synthpop(tmp_path)
 
 
-def test_data_without_names_of_columns_are_not_taken_for_a_table(tmp_path):
-    (tmp_path / "syn.txt").write_text("1,2,\n3,4,\n")
-    (tmp_path / "syn.sps").write_text("DATA LIST FILE=")
-    with pytest.raises(InputError, match="the data of an SPSS or SAS program"):
-        read_synthpop(tmp_path / "syn.txt")
-
-
-def test_unknown_kinds_in_a_list_are_named(tmp_path):
-    (tmp_path / "a.rda").write_bytes(b"RDX3")
-    with pytest.raises(InputError, match="a.rda' is of no known kind"):
-        read_synthpop([tmp_path / "a.rda"])
-
-
 # --- tables that do not fit -------------------------------------------------------------------
 
 
-def test_data_sets_of_one_release_are_alike(tmp_path):
-    numbered(tmp_path, ["s1.csv", "s2.csv"])
-    (tmp_path / "s2.csv").write_text("x,y\n1,1\n")
-    with pytest.raises(InputError, match="s2.csv' has the number of records 1 and 's1.csv' 2"):
-        read_synthpop(tmp_path)
-    (tmp_path / "s2.csv").write_text("x\n1\n2\n")
-    with pytest.raises(InputError, match=r"s2.csv' has the columns \['x'\]"):
-        read_synthpop(tmp_path)
+REFUSED = [  # files of a folder, the one that is read, what is said
+    ({"s1.csv": "x,y\n0,1\n0,2\n", "s2.csv": "x,y\n1,1\n"}, "",
+     "s2.csv' has the number of records 1 and 's1.csv' 2"),
+    ({"s1.csv": "x,y\n0,1\n0,2\n", "s2.csv": "x\n1\n2\n"}, "", r"s2.csv' has the columns \['x'\]"),
+    ({"s.csv": '"sex"\n"f"\n"female"\n'}, "", "'sex' of .*s.csv' holds a value in row 2 which"),
+    ({"synthesis_info_syn.txt": "Date saved: today\n"}, "",
+     "does not state how many files of which type"),
+    ({"syn.txt": "1,2,\n3,4,\n", "syn.sps": "DATA LIST FILE="}, "syn.txt",
+     "the data of an SPSS or SAS program"),
+    ({"a.rda": "RDX3"}, ["a.rda"], "a.rda' is of no known kind"),
+    ({"synthesis_info_syn.txt": "Number of synthetic data sets: 2 \nOutput file(s):(csv) syn_1.csv"
+      " (csv) syn_2.csv\n", "syn_1.csv": "x\n1\n"}, "", "there is no file .*syn_2.csv"),
+]  # fmt: skip
 
 
-def test_values_that_the_original_cannot_hold_are_named(tmp_path):
-    (tmp_path / "s.csv").write_text('"sex"\n"f"\n"female"\n')
-    with pytest.raises(InputError, match="'sex' of .*s.csv' holds a value in row 2 which"):
-        read_synthpop(tmp_path, original=ORIGINAL)
+@pytest.mark.parametrize(("files", "source", "message"), REFUSED)
+def test_what_is_no_release_is_named(tmp_path, files, source, message):
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    read = [tmp_path / name for name in source] if isinstance(source, list) else tmp_path / source
+    original = ORIGINAL if "s.csv" in files else None
+    with pytest.raises(InputError, match=message):
+        read_synthpop(read, original=original)
 
 
 def test_an_original_that_took_na_for_a_text_is_named(tmp_path):
@@ -318,12 +305,6 @@ def test_methods_by_stratum_are_passed_over(tmp_path):
     assert read_synthpop(tmp_path).info.methods == {}
 
 
-def test_an_info_that_says_too_little_is_named(tmp_path):
-    (tmp_path / "synthesis_info_syn.txt").write_text("Date saved: today\n")
-    with pytest.raises(InputError, match="does not state how many files of which type"):
-        read_synthpop(tmp_path)
-
-
 # --- synthpop's own survey ---------------------------------------------------------------------
 
 
@@ -338,20 +319,3 @@ def test_the_social_diagnosis_of_2011(tmp_path, shared_data):
         assert table[column].isna().sum() == original[column].isna().sum()
     assert set(table["edu"].dropna()) == set(original["edu"].dropna())
     assert table["income"].sum() == pytest.approx(original["income"].sum(), rel=1e-4)
-
-
-def test_the_page_on_files_runs(tmp_path, monkeypatch):
-    pytest.importorskip("pyreadstat")
-    monkeypatch.chdir(tmp_path)
-    page = (Path(__file__).resolve().parents[2] / "docs" / "files.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    (tmp_path / "original.csv").write_text("sex,pay,job\nf,100,a\nm,NA,b\nm,250,a\nf,90,b\n")
-    (tmp_path / "export").mkdir()
-    methods = {"sex": "", "pay": "cart", "job": "cart"}
-    rows = ['"f",90,"a"\n"m",250,"b"\n"m",NA,"b"', '"f",100,"b"\n"m",NA,"b"\n"m",90,"a"']
-    for file, text in zip(info(tmp_path / "export", methods=methods), rows, strict=True):
-        file.write_text(f'"sex","pay","job"\n{text}\n"f",90,"a"\n')
-    names = {}
-    for block in blocks:
-        exec(compile(block, "files.md", "exec"), names)
-    assert names["risk"].summary().index.tolist()[:2] == [1, 2]

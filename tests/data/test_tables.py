@@ -1,5 +1,6 @@
 import gzip
 import sys
+from importlib.util import find_spec
 
 import numpy as np
 import pandas as pd
@@ -55,54 +56,36 @@ def test_byte_order_marks_and_commas_in_quotes_are_fine(tmp_path):
     assert read_table(path)["edu"].tolist() == ["none, or some", "two\nlines"]
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("", "is empty; its first line must name the columns"),
-        ("a,b,a\n1,2,3\n", r"names columns \['a'\] more than once"),
-        ("a,b\n1,2\n1,2,3\n", "line 3 of .* has 3 fields and the header 2"),
-        ("a,b\n1\n", "line 2 of .* has 1 fields and the header 2"),
-        (b"a\n\xff\xfe\n", "is not UTF-8 text"),
-    ],
-)
-def test_files_that_do_not_parse_are_named(tmp_path, content, message):
-    with pytest.raises(InputError, match=message):
-        read_table(write(tmp_path / "bad.csv", content))
-
-
 CUT_SHORT = gzip.compress(b"a,b\n1,2\n" * 99, mtime=0)[:-20]
+NO_PARQUET = "a.parquet' is not a readable Parquet file" if find_spec("pyarrow") else "pyarrow"
+REFUSED = [  # name and content of a file, its index, what is said
+    ("bad.csv", "", None, "is empty; its first line must name the columns"),
+    ("bad.csv", "a,b,a\n1,2,3\n", None, r"names columns \['a'\] more than once"),
+    ("bad.csv", "a,b\n1,2\n1,2,3\n", None, "line 3 of .* has 3 fields and the header 2"),
+    ("bad.csv", "a,b\n1\n", None, "line 2 of .* has 1 fields and the header 2"),
+    ("bad.csv", b"a\n\xff\xfe\n", None, "is not UTF-8 text"),
+    ("bad.csv", "id,age\n1,20\n".encode("utf-16-le"), None, "NUL characters"),
+    ("bad.csv.gz", b"no gzip at all", None, r"bad\.csv\.gz' could not be read"),
+    ("bad.csv.gz", CUT_SHORT, None, r"bad\.csv\.gz' could not be read"),
+    ("a.json", "", None, "give a file ending in .csv"),
+    ("a.parquet", "a,b\n1,2\n", None, NO_PARQUET),
+    ("a.sav", "a,b\n1,2\n", None, "is not a readable .sav file"),
+    ("a.xls", "x", None, "no known kind; .*save it as .xlsx"),
+    ("a.ods", "x", None, "no known kind; .*CSV"),
+    ("a.rds", "x", None, "no known kind; .*readRDS"),
+    ("a.RData", "x", None, "no known kind; .*load"),
+    ("a.csv", "age\n1\n", "id", "index names column 'id', which .*a.csv' does not have; it has"),
+    ("a.csv", "id\n1\n1\n", "id", "but that of row 2 is missing or not unique"),
+    ("a.csv", "id,a\n1,1\n,2\n", "id", "but that of row 2 is missing or not unique"),
+]
 
 
-@pytest.mark.parametrize("content", [b"no gzip at all", CUT_SHORT], ids=["no gzip", "cut short"])
-def test_broken_gzip_is_named(tmp_path, content):
-    with pytest.raises(InputError, match=r"bad\.csv\.gz' could not be read"):
-        read_table(write(tmp_path / "bad.csv.gz", content))
-
-
-def test_missing_files_and_unknown_kinds_are_named(tmp_path):
+@pytest.mark.parametrize(("name", "content", "index", "message"), REFUSED)
+def test_what_is_no_table_is_named(tmp_path, name, content, index, message):
+    with pytest.raises(InputError, match=message):
+        read_table(write(tmp_path / name, content), index=index)
     with pytest.raises(InputError, match="there is no file .*nowhere.csv"):
         read_table(tmp_path / "nowhere.csv")
-    with pytest.raises(InputError, match="give a file ending in .csv"):
-        read_table(write(tmp_path / "a.json", ""))
-
-
-def test_parquet_says_what_it_needs_or_reads(tmp_path):
-    path = write(tmp_path / "a.parquet", "no parquet")
-    with pytest.raises(InputError, match="pyarrow|not a readable Parquet file"):
-        read_table(path)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("age\n1\n", "index names column 'id', which .*a.csv' does not have; it has"),
-        ("id\n1\n1\n", "but that of row 2 is missing or not unique"),
-        ("id,a\n1,1\n,2\n", "but that of row 2 is missing or not unique"),
-    ],
-)
-def test_bad_record_labels_are_named(tmp_path, text, message):
-    with pytest.raises(InputError, match=message):
-        read_table(write(tmp_path / "a.csv", text), index="id")
 
 
 def test_declared_levels_make_categories_and_leave_the_table_alone():
@@ -203,13 +186,6 @@ def test_an_index_that_pandas_keeps_in_a_parquet_file_is_no_label(tmp_path):
     numbered = pd.DataFrame({"pay": [1, 2]}, index=pd.RangeIndex(5, 7, name="id"))
     numbered.to_parquet(tmp_path / "range.parquet")  # stands in no column of the file
     assert read_table(tmp_path / "range.parquet").index.tolist() == [0, 1]
-
-
-def test_parquet_that_is_none_is_named(tmp_path):
-    pytest.importorskip("pyarrow")
-    path = write(tmp_path / "a.parquet", "a,b\n1,2\n")
-    with pytest.raises(InputError, match=r"a.parquet' is not a readable Parquet file"):
-        read_table(path)
 
 
 def test_without_pyarrow_parquet_says_how_to_get_it(tmp_path, monkeypatch):

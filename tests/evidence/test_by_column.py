@@ -76,7 +76,7 @@ def test_of_trees_by_the_products_of_their_leaves(bootstrap):
         others = dataclasses.replace(fit, trees=tuple(left))
         by_hand[name] = []
         for i, u in zip(targets, risk.case, strict=True):
-            log_p = trees.brute_force(others, release, i, [1, 2, 3], risk.guesses[:, u])
+            log_p = trees.brute_force(others, release, [1, 2, 3], i, risk.guesses[:, u])
             by_hand[name].append(of_truth(log_p, risk.truth[u]))
     compare(risk, by_hand)
 

@@ -8,6 +8,7 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk.demo import fair
+from tests.helpers.one_class import one_class
 from tests.oracles.kernel_twins import categories, simulate
 
 A = 1.0  # the level prior
@@ -45,19 +46,13 @@ def simulated(n, levels, seed):
     return simulate(n, levels, seed=seed)
 
 
-def fit_of(table, draws):
-    return br.models.DPMPM(n_classes=1).fit(
-        table, draws=draws, tune=0, chains=2, thin=1, random_seed=1
-    )
-
-
 @cache
 def fit_of_simulated(n, levels, seed):
-    return fit_of(simulated(n, levels, seed), 20)
+    return one_class(simulated(n, levels, seed), 20)
 
 
 def audit(table, m, *, draws=100, fit=None, columns=None, classes="new", **options):
-    fit = fit or fit_of(table, draws)
+    fit = fit or one_class(table, draws)
     release = fit.synthesize(m, columns, classes=classes, random_seed=2)
     return release, br.attribute_risk(fit, release, random_seed=3, **options)
 

@@ -11,45 +11,19 @@ from scipy.stats import chi2, t
 
 import bayes_risk as br
 from bayes_risk.app.study.study import parse_study
-from tests.oracles.kernel_twins import categories, codes_of, simulate
-from tests.oracles.label_sums import log_dirichlet_multinomial, log_marginal, row
-
-A = 1.0  # the level prior
-
+from tests.helpers.one_class import one_class, release_of, table_of
+from tests.oracles import three_records as three
+from tests.oracles.kernel_twins import codes_of, simulate
+from tests.oracles.label_sums import log_bayes_factor, log_dirichlet_multinomial
 
 # --- by hand: one class is the Dirichlet-multinomial model ---------------------------------------
 
 
-def by_hand(prior, pi, guesses, known, releases, levels):
+def by_hand(prior, pi, guesses, *given):
     """prior(y*) [pi p(Z | A, y*) + (1 - pi) sum over y' of p(y' | A) p(Z | A, y')], normalised."""
-
-    def log_release(value):
-        rows = np.vstack([known, value])
-        return sum(log_dirichlet_multinomial(Z, rows, levels) for Z in releases)
-
-    cells = [np.array([v]) for v in product(*map(range, levels))]
-    other = logsumexp([log_dirichlet_multinomial(v, known, levels) + log_release(v) for v in cells])
-    own = np.array([log_release(np.array([g])) for g in guesses])
-    top = max(other, own.max())
-    weights = prior * (pi * np.exp(own - top) + (1 - pi) * np.exp(other - top))
+    odds = np.exp([log_bayes_factor(g, *given) for g in guesses])
+    weights = prior * (pi * odds + (1 - pi))
     return weights / weights.sum()
-
-
-def table_of(codes, levels):
-    columns = np.asarray(codes).T
-    return pd.DataFrame(
-        {f"x{j}": categories(c, d) for j, (c, d) in enumerate(zip(columns, levels, strict=True))}
-    )
-
-
-def one_class(table, draws=4, weights=None, **model):
-    declared = br.models.DPMPM(n_classes=1, **model)
-    how = {"draws": draws, "tune": 0, "chains": 2, "thin": 1, "random_seed": 1}
-    return declared.fit(table, weights=weights, **how)
-
-
-def release_of(tables, **how):
-    return br.Release(datasets=list(tables), synthesized=list(tables[0]), **how)
 
 
 def listed(levels, columns=None):
@@ -269,29 +243,6 @@ def test_drawn_alternatives_are_right_within_their_error(m, classes, pi, monkeyp
     assert (z**2).sum() > 0.1 * chi2.ppf(1e-4, len(z))
 
 
-PRIOR_OF_TWO = {"concentration": (0.5, 0.5), "level_prior": 1.0}
-Y = np.array([[0, 0], [0, 1], [1, 1]])
-RELEASES = [np.array([[1, 1], [0, 0], [1, 1]]), np.array([[0, 0], [0, 0], [1, 0]])]
-CELLS = list(product((0, 1), repeat=2))
-
-
-def of_two_classes(i, pi, releases):
-    """Posterior of all cells of record i under a flat prior, summed over all labels."""
-
-    def log_p(units):
-        return log_marginal(units, 2, (2, 2), **PRIOR_OF_TWO)
-
-    def log_release(value):
-        units = [row(r) for r in np.delete(Y, i, axis=0)] + [row(value)]
-        return sum(log_p(units + [row(z) for z in Z]) - log_p(units) for Z in releases)
-
-    known = [row(r) for r in np.delete(Y, i, axis=0)]
-    own = np.array([log_release(c) for c in CELLS])
-    at = np.array([log_p([*known, row(c)]) - log_p(known) for c in CELLS])
-    p = pi * np.exp(own) + (1 - pi) * np.exp(logsumexp(at + own))
-    return p / p.sum()
-
-
 @pytest.mark.parametrize("budget", [0, 3])
 @pytest.mark.slow
 def test_repetition_against_brute_force(budget, monkeypatch):
@@ -301,21 +252,19 @@ def test_repetition_against_brute_force(budget, monkeypatch):
             "bayes_risk.evidence.leave_one_out.pareto_smoothed",
             lambda log_weights, reff: (log_weights, np.ones(log_weights.shape[1])),
         )
-    levels, pi = (2, 2), 0.25
-    release = release_of([table_of(z, levels) for z in RELEASES])
-    exact = np.array([of_two_classes(i, pi, RELEASES)[CELLS.index(tuple(Y[i]))] for i in range(3)])
-    model = br.models.DPMPM(n_classes=2, concentration_prior=(0.5, 0.5))
-    z = []
+    z, pi, exact = [], 0.25, []
+    for i, y in enumerate(three.Y.tolist()):
+        of = three.log_bayes_factors([three.Z1, three.Z2], i)
+        p = {cell: pi * np.exp(log) + (1 - pi) for cell, log in of.items()}
+        exact.append(p[tuple(y)] / sum(p.values()))
     for seed in range(8):
         with pytest.warns(br.TruncationWarning):
-            fit = model.fit(
-                table_of(Y, levels), draws=400, tune=200, chains=4, thin=5, random_seed=seed
-            )
+            fit = three.fitted(draws=400, thin=5, random_seed=seed)
         risk = br.attribute_risk(
             fit,
-            release,
+            three.released([three.Z1, three.Z2]),
             intruder=br.Intruder(in_file=pi),
-            guesses=listed(levels),
+            guesses=br.Neighbourhood(2),
             prior="uniform",
             refit_budget=budget,
             random_seed=seed,

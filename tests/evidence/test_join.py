@@ -19,7 +19,7 @@ from bayes_risk.models import DPMPM, Marginals
 from bayes_risk.risk.aligned import _value_hash
 from bayes_risk.risk.join import joined_evidence
 from bayes_risk.risk.published import _digest
-from tests.oracles.label_sums import exact_log_evidence
+from tests.oracles import three_records as three
 from tests.oracles.regression_oracle import Normal, log_evidence
 
 LEVELS = ["x", "y", "z"]
@@ -142,36 +142,22 @@ def test_two_regressions_in_closed_form():
 
 def test_a_mixture_and_margins_within_the_error():
     """Sampled evidence and exact evidence: both by brute force over labels and in closed form."""
-    y, z = np.array([[0, 0], [0, 1], [1, 1]]), np.array([[1, 1], [0, 0], [1, 1]])
-    w = np.array([[0, 0], [0, 0], [1, 0]])
-
-    def frame(codes):
-        text = np.array(["a", "b"])[codes]
-        return pd.DataFrame({f"x{j}": pd.Categorical(text[:, j], ["a", "b"]) for j in range(2)})
-
     with pytest.warns(br.TruncationWarning):
-        mixture = DPMPM(n_classes=2, concentration_prior=(0.5, 0.5)).fit(
-            frame(y), draws=1500, tune=200, chains=4, thin=10, random_seed=5
-        )
-    how = {"guesses": br.Neighbourhood(2)}
-    names = ["x0", "x1"]
-    release = br.Release(datasets=[frame(z)], synthesized=names, maker="mixture")
-    other = br.Release(datasets=[frame(w)], synthesized=names, maker="margins")
-    one = gathered(mixture, release, **how)
-    two = gathered(Marginals(1.0).fit(frame(y)), other, **how)
+        mixture = three.fitted()
+    how, w = {"guesses": br.Neighbourhood(2)}, three.Z2
+    one = gathered(mixture, three.released([three.Z1], maker="mixture"), **how)
+    margins = Marginals(1.0).fit(three.table(three.Y))
+    two = gathered(margins, three.released([w], maker="margins"), **how)
     for evidence in ([one, two], [two, one]):
         risk = br.join(evidence, prior="uniform", warn=False)
         for i in range(3):
-            logs = []
-            for g in product([0, 1], repeat=2):
-                own = y.copy()
+            logs = {}
+            for g in three.CELLS:
+                own = three.Y.copy()
                 own[i] = g
-                of = exact_log_evidence(
-                    y, z, i, list(g), 2, (2, 2), concentration=(0.5, 0.5), level_prior=1.0
-                )
-                of += sum(log_p(1.0, [w[:, j]], own[:, j], [0, 1]) for j in range(2))
-                logs.append(of)
-            exact = np.exp(logs - logsumexp(logs))[2 * y[i, 0] + y[i, 1]]
+                of_margins = sum(log_p(1.0, [w[:, j]], own[:, j], [0, 1]) for j in range(2))
+                logs[g] = three.log_evidence([three.Z1], i, g) + of_margins
+            exact = np.exp(logs[tuple(three.Y[i])] - logsumexp([*logs.values()]))
             row = risk.records.loc[i]
             assert row["mcse"] > 0
             assert abs(row["probability"] - exact) < 4 * row["mcse"] + 1e-9
@@ -273,6 +259,16 @@ def test_joined_posteriors_are_calibrated():
     assert sd > 0.5  # posteriors that say something
 
 
+def differ_as_stated(runs):
+    """Probabilities and errors of 16 audits with other seeds, shape (16, ..., 2)."""
+    p, mcse = np.moveaxis(np.array(runs), -1, 0)
+    z2 = ((p - p.mean(axis=0)) ** 2).sum(axis=0) / (mcse**2).mean(axis=0)
+    low, high = chi2.ppf([1e-5, 1 - 1e-5], 15)
+    # errors of few chains are wider by Student's factor, so that z may be smaller
+    assert (z2 < high).all(), z2
+    assert (z2 > low / 9).all(), z2
+
+
 @pytest.mark.slow
 def test_stated_errors_are_those_of_repetition():
     """Audits of both releases with other seeds differ as the stated errors say."""
@@ -290,13 +286,7 @@ def test_stated_errors_are_those_of_repetition():
                 for f, z in zip(fits, releases, strict=True)
             ]
             found.append(br.join(each, prior="uniform", warn=False).records)
-    p = np.array([one["probability"] for one in found])
-    mcse = np.array([one["mcse"] for one in found])
-    z2 = ((p - p.mean(axis=0)) ** 2).sum(axis=0) / (mcse**2).mean(axis=0)
-    low, high = chi2.ppf([1e-5, 1 - 1e-5], 15)
-    # errors of few chains are wider by Student's factor, so that z may be smaller
-    assert (z2 < high).all(), z2
-    assert (z2 > low / 9).all(), z2
+    differ_as_stated([one[["probability", "mcse"]].to_numpy() for one in found])
 
 
 @pytest.mark.parametrize(("own", "B"), [(8, 4), (10, 4), (8, 2), (16, 6), (3, 2)])

@@ -13,6 +13,7 @@ from bayes_risk.evidence.leave_one_out import targets_replaced
 from bayes_risk.evidence.prior_weights import PriorWeights
 from bayes_risk.models.regression.families import RegressionPrior
 from bayes_risk.risk.posterior import weigh
+from tests.helpers.one_class import one_class
 from tests.oracles.kernel_twins import simulate
 
 M, G, U, B = 3, 4, 2, 8
@@ -82,9 +83,9 @@ def test_of_all_predictive_m_minus_1_base_fits_are_left():
     assert (weighed(one, uniform).deviations[0] != 0).all()
 
 
-def one_class(m, n=60, **options):
+def of_one_class(m, n=60, **options):
     table = simulate(n, (4, 3), seed=5)
-    fit = br.models.DPMPM(n_classes=1).fit(table, draws=20, tune=0, chains=2, thin=1, random_seed=1)
+    fit = one_class(table, draws=20)
     release = fit.synthesize(m=m, random_seed=2)
     return (
         table,
@@ -95,7 +96,7 @@ def one_class(m, n=60, **options):
 
 def test_predictive_with_one_release_is_the_augmented_predictive():
     """One class: log p(y* | y_-i, Z) = sum_j log (a + n_j(y*) - own + z_j(y*)) + constant."""
-    table, release, kept = one_class(1)
+    table, release, kept = of_one_class(1)
     risk = kept.risk("predictive")
     for t, label in enumerate(risk.index):
         u, logs = risk.case[t], 0.0
@@ -164,7 +165,7 @@ def test_and_is_attribute_risk(kept):
 @pytest.mark.parametrize("evidence", ["predictive", "refit"])
 def test_base_is_the_predictive_of_the_known_records(evidence):
     """One class: log p(y* | y_-i) = sum_j log (a + n_j(y*) - own) + constant."""
-    table, _, kept = one_class(2, n=20, evidence=evidence)
+    table, _, kept = of_one_class(2, n=20, evidence=evidence)
     guesses = kept.cases.guesses
     for u, row in enumerate(kept.cases.record):
         logs = 0.0
@@ -248,7 +249,7 @@ def test_all_mass_on_the_truth_leaves_nothing_to_learn(kept):
 def unchanged():
     """Two records are released as they are."""
     table = simulate(30, (3, 3), seed=7)
-    fit = br.models.DPMPM(n_classes=1).fit(table, draws=20, tune=0, chains=2, thin=1, random_seed=1)
+    fit = one_class(table, draws=20)
     replaced = np.arange(30) > 1
     release = fit.synthesize(m=1, records=replaced, random_seed=2)
     return br.attribute_evidence(fit, release, targets=[0, 1, 2, 3], random_seed=3)

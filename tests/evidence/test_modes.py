@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import betaln, gammaln
+from scipy.special import betaln, gammaln, logsumexp
 
 import bayes_risk as br
 from bayes_risk._core.batches import chains_disagree, standard_error
@@ -32,6 +32,7 @@ from bayes_risk.models.mixture.modes import (
 from bayes_risk.models.mixture.state import Rows
 from bayes_risk.risk.attribute import attribute_evidence
 from bayes_risk.risk.posterior import Limits, error_over_modes, reliable, weigh
+from tests.helpers.against import agree, gaps
 from tests.helpers.fits import encoded
 
 COPIES = 4
@@ -85,18 +86,22 @@ def table():
     return np.repeat(cells, COPIES, axis=0)
 
 
+FILE = pd.DataFrame(table(), columns=list("abcdefgh")).astype(str)
+
+
+def fitted(seed, **length):
+    length = {"draws": 60, "tune": 50, "chains": 4, "thin": 1, "splits": 2} | length
+    with pytest.warns(br.TruncationWarning):
+        return br.models.DPMPM(n_classes=2).fit(FILE, random_seed=seed, **length)
+
+
 def audited(rows, seed, draws=400, made=False, **options):
     """The fit, and the audit of one record of a release of half the records, in all one file."""
-    y = pd.DataFrame(table(), columns=list("abcdefgh")).astype(str)
-    z, replaced = y.copy(), np.zeros(len(y), bool)
+    z, replaced = FILE.copy(), np.zeros(len(FILE), bool)
     replaced[::2] = True
     z.iloc[replaced] = np.asarray(rows).astype(str)
-    how = {"draws": draws, "tune": 100, "chains": 4, "thin": 2, "splits": 2 * (not made)}
-    with pytest.warns(br.TruncationWarning):
-        fit = br.models.DPMPM(n_classes=2).fit(y, **how, random_seed=seed)
-    release = br.Release(
-        datasets=[z], synthesized=list("abcdefgh"), records=replaced, parameters="one-mode"
-    )
+    fit = fitted(seed, draws=draws, tune=100, thin=2, splits=2 * (not made))
+    release = br.Release(datasets=[z], synthesized=list(z), records=replaced, parameters="one-mode")
     if made:  # as if a draw in the mode that the release chooses had made it
         h = int(fit.log_release(encoded(fit, release)).argmax())
         release = replace(release, draw_index=(h,), maker=fit.digest)
@@ -104,11 +109,23 @@ def audited(rows, seed, draws=400, made=False, **options):
     return br.attribute_risk(fit, release, **how)
 
 
-def guesses_of(risk):
-    """Codes of the guesses, the truth first, and where they stand."""
-    truth = int(risk.truth[0])
-    order = [truth, *(g for g in range(risk.n_guesses) if g != truth)]
-    return risk.guesses[order, 0], order
+def agrees_with_first(risk, rows):
+    """Log evidence of the first mode within 3.5 errors; that of both lies far from it."""
+    assert risk.modes.kept == (0,)
+
+    def exact(basin):
+        return lambda i, guesses: log_evidence(table(), rows, i, guesses, basin)
+
+    gap, error = agree(risk, exact("first"), most=3.5)
+    assert np.abs(gaps(risk, exact(None))[0] - gap).max() > 10 * error.max()
+
+
+def of_truth(risk, rows):
+    """Probability of the truth under equal priors, in the first mode and the last."""
+    logs = [
+        log_evidence(table(), rows, 0, risk.guesses[:, 0], basin) for basin in ("first", "last")
+    ]
+    return [np.exp(log - logsumexp(log))[risk.truth[0]] for log in logs]
 
 
 CHOOSES = np.array([(a,) * 4 + (c, c, d, d) for a in (0, 1) for c in (0, 1) for d in (0, 1)])
@@ -128,20 +145,11 @@ def test_evidence_is_that_of_the_mode_that_the_release_chooses(monkeypatch, foun
         monkeypatch.setattr(Lengths, "starts", lambda self, own: (1, self.chains))
     risk = audited(CHOOSES, seed=3, made=made)
     assert len(risk.modes.mode) == 8 + made
-    guesses, order = guesses_of(risk)
-    exact = log_evidence(table(), CHOOSES, 0, guesses, "first")
-    everywhere = log_evidence(table(), CHOOSES, 0, guesses, None)
-    found, error = risk.log_evidence[0, order, 0], risk.mcse_log_evidence[order, 0]
-    assert risk.modes.kept == (0,)
-    assert (np.abs(found - exact) <= 3.5 * error + 1e-9).all()
-    assert np.abs(everywhere - exact).max() > 10 * error.max()
+    agrees_with_first(risk, CHOOSES)
 
 
 def test_draws_of_the_fit_that_made_a_release_are_starts_and_those_of_another_are_not():
-    y = pd.DataFrame(table(), columns=list("abcdefgh")).astype(str)
-    how = {"draws": 24, "tune": 20, "chains": 2, "thin": 1}
-    with pytest.warns(br.TruncationWarning):
-        one, other = (br.models.DPMPM(n_classes=2).fit(y, **how, random_seed=k) for k in (1, 2))
+    one, other = (fitted(k, draws=24, tune=20, chains=2, splits=None) for k in (1, 2))
     release = one.synthesize(2, random_seed=3)
     assert release.maker == one.digest != other.digest
     rng = np.random.default_rng
@@ -179,11 +187,8 @@ def test_a_wanted_error_is_met_by_more_chains_of_the_mode():
     first, chains = len(few.modes.used), len(more.modes.used)
     assert 4 <= first <= 8 < chains and more.deviations.shape[1] == 2 * chains
     assert more.modes.used[:first].tolist() == few.modes.used.tolist()  # and others beside them
-    assert len(set(more.modes.used)) == chains and more.modes.kept == (0,)
-    guesses, order = guesses_of(more)
-    exact = log_evidence(table(), CHOOSES, 0, guesses, "first")
-    found, error = more.log_evidence[0, order, 0], more.mcse_log_evidence[order, 0]
-    assert (np.abs(found - exact) <= 3.5 * error + 1e-9).all()
+    assert len(set(more.modes.used)) == chains
+    agrees_with_first(more, CHOOSES)
 
 
 @pytest.mark.parametrize(
@@ -209,11 +214,8 @@ def test_more_chains_span_the_modes_that_stay_open():
     with pytest.warns(br.UnreliableWeightsWarning):  # the error wanted is not met
         risk = audited(LEAVES_OPEN, seed=4, **how)
     assert len(risk.modes.used) == 16 and len(risk.modes.kept) == 2
-    guesses, _ = guesses_of(risk)
     low, high = risk.records.loc[0, ["low", "high"]]
-    for basin in ("first", "last"):
-        evidence = np.exp(log_evidence(table(), LEAVES_OPEN, 0, guesses, basin))
-        assert low <= evidence[0] / evidence.sum() <= high
+    assert all(low <= p <= high for p in of_truth(risk, LEAVES_OPEN))
 
 
 def test_refits_start_from_all_the_chains(monkeypatch):
@@ -223,20 +225,14 @@ def test_refits_start_from_all_the_chains(monkeypatch):
         risk = audited(CHOOSES, seed=6, **how)
     assert risk.khat.tolist() == [0] and risk.deviations.shape[1] == 2 * len(risk.modes.used)
     assert len(risk.modes.used) > 8
-    guesses, order = guesses_of(risk)
-    exact = log_evidence(table(), CHOOSES, 0, guesses, "first")
-    found, error = risk.log_evidence[0, order, 0], risk.mcse_log_evidence[order, 0]
-    assert (np.abs(found - exact) <= 3.5 * error + 1e-9).all()
+    agrees_with_first(risk, CHOOSES)
 
 
 def fit_that_keeps_its_basins():
     """A fit whose chains stay in either basin, and a release of all records that chooses one."""
-    y = pd.DataFrame(table(), columns=list("abcdefgh")).astype(str)
-    z = pd.DataFrame(np.tile(CHOOSES, (2, 1)), columns=y.columns).astype(str)
-    how = {"draws": 240, "tune": 50, "chains": 8, "thin": 1, "splits": 0}
-    with pytest.warns(br.TruncationWarning):
-        fit = br.models.DPMPM(n_classes=2).fit(y, **how, random_seed=2)
-    return fit, encoded(fit, br.Release(datasets=[z], synthesized=list(y)))
+    z = pd.DataFrame(np.tile(CHOOSES, (2, 1)), columns=FILE.columns).astype(str)
+    fit = fitted(2, draws=240, chains=8, splits=0)
+    return fit, encoded(fit, br.Release(datasets=[z], synthesized=list(z)))
 
 
 def test_a_chain_that_leaves_the_mode_goes_back_to_where_it_was():
@@ -341,12 +337,8 @@ def test_chains_put_back_are_counted(monkeypatch):
 
 def test_where_the_release_leaves_the_mode_open_the_interval_spans_both():
     risk = audited(LEAVES_OPEN, seed=4)
-    guesses, _ = guesses_of(risk)
     low, high = risk.records.loc[0, ["low", "high"]]
-    both = []
-    for basin in ("first", "last"):
-        evidence = np.exp(log_evidence(table(), LEAVES_OPEN, 0, guesses, basin))
-        both.append(evidence[0] / evidence.sum())
+    both = of_truth(risk, LEAVES_OPEN)
     assert len(risk.modes.kept) == 2 and "does not distinguish" in risk.assumptions["evidence"]
     assert low <= min(both) and max(both) <= high
     assert np.abs(np.sort(risk.by_mode[:, 0]) - np.sort(both)).max() < 0.01
@@ -359,11 +351,8 @@ def test_where_the_release_leaves_the_mode_open_the_interval_spans_both():
 
 
 def test_privacy_loss_has_the_errors_of_led_chains_and_reaches_open_modes():
-    y = pd.DataFrame(table(), columns=list("abcdefgh")).astype(str)
-    how = {"draws": 60, "tune": 50, "chains": 4, "thin": 1, "splits": 2}
-    with pytest.warns(br.TruncationWarning):
-        fit = br.models.DPMPM(n_classes=2).fit(y, **how, random_seed=4)
-    release = br.Release(datasets=[y], synthesized=list(y), parameters="one-mode")
+    fit = fitted(4)
+    release = br.Release(datasets=[FILE], synthesized=list(FILE), parameters="one-mode")
     evidence = attribute_evidence(fit, release, targets=[0], random_seed=4)
     loss = br.privacy_loss(evidence)
     losses = [np.ptp(one.log_evidence.sum(axis=0)[:, 0]) for one in evidence.found.apart]
@@ -377,11 +366,8 @@ def test_privacy_loss_has_the_errors_of_led_chains_and_reaches_open_modes():
 
 
 def test_the_first_of_two_data_sets_is_spanned_by_itself():
-    y = pd.DataFrame(table(), columns=list("abcdefgh")).astype(str)
-    how = {"draws": 60, "tune": 50, "chains": 4, "thin": 1, "splits": 2}
-    with pytest.warns(br.TruncationWarning):
-        fit = br.models.DPMPM(n_classes=2).fit(y, **how, random_seed=4)
-    release = br.Release(datasets=[y, y], synthesized=list(y), parameters="one-mode")
+    fit = fitted(4)
+    release = br.Release(datasets=[FILE] * 2, synthesized=list(FILE), parameters="one-mode")
     both = attribute_evidence(fit, release, targets=[0], random_seed=4)
     one = both.first(1)
     assert len(both.found.apart) == len(one.found.apart) == 2
@@ -496,7 +482,6 @@ def weighed(deviations, odds=0.0, led=True):
 
 
 LIMITS = Limits(log_odds=10.0, khat=0.7, ess=0.0)
-TRUTH = np.zeros(1, dtype=np.int64)
 
 
 def trusted(main, *apart):

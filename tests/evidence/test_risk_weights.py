@@ -18,24 +18,15 @@ from bayes_risk.models.mixture.pymc_mixture import pymc_of_mixture
 from bayes_risk.models.mixture.sweep import class_weights
 from bayes_risk.models.regression.part import extra_of
 from bayes_risk.models.regression.part import pymc_regression as build_regression
+from tests.helpers.against import agree, each, gaps
 from tests.oracles.label_sums import log_label_prior
+from tests.oracles.three_records import CELLS, Z1, Z2, Y, released, table
 
-Y = np.array([[0, 0], [0, 1], [1, 1]])
 ALPHA = np.array([0.5, 1.0, 0.25])
 ABOVE = SurveyWeights(np.array([1.75, 0.25, 1.0]))
-Z1 = np.array([[1, 1], [0, 0], [1, 1]])
-Z2 = np.array([[0, 0], [0, 0], [1, 0]])
 CONCENTRATION, LEVEL = (0.5, 0.5), 1.0
-GUESSES = np.array(list(itertools.product((0, 1), (0, 1))))
+GUESSES = np.array(CELLS)
 NO_NUMBERS = np.empty(0), np.empty(0), False, np.ones(2), np.empty((0, 4))  # of a layout
-
-
-def table(codes, levels="ab"):
-    columns = {
-        f"x{j}": pd.Categorical(np.array(list(levels))[codes[:, j]], list(levels))
-        for j in range(codes.shape[1])
-    }
-    return pd.DataFrame(columns)
 
 
 def log_pseudo_marginal(rows, powers, K, d=2):
@@ -58,26 +49,9 @@ def exact_log_evidence(i, guess, Z, alpha, K):
     return joint - log_pseudo_marginal(y, alpha, K)
 
 
-def exact_table(alpha, K, releases=(Z1, Z2)):
-    """Log evidence summed over releases, relative to the truth: one row a record."""
-    total = np.array(
-        [
-            [sum(exact_log_evidence(i, g, Z, alpha, K) for Z in releases) for g in GUESSES]
-            for i in range(3)
-        ]
-    )
-    return total - total[np.arange(3), 2 * Y[:, 0] + Y[:, 1]][:, None]
-
-
-def found_table(risk):
-    """Log evidence and its error of each record and guess, in the order of GUESSES."""
-    value, error = np.empty((3, 4)), np.empty((3, 4))
-    for i in range(3):
-        u = risk.case[i]
-        place = 2 * risk.guesses[:, u, 0] + risk.guesses[:, u, 1]
-        value[i, place] = risk.log_evidence.sum(axis=0)[:, u]
-        error[i, place] = risk.mcse_log_evidence[:, u]
-    return value, error
+def exact_of(alpha, K):
+    """Log evidence of a guess, summed over releases."""
+    return each(lambda i, g: sum(exact_log_evidence(i, g, Z, alpha, K) for Z in (Z1, Z2)))
 
 
 def fitted(K, weights, draws=1500, **options):
@@ -89,7 +63,7 @@ def fitted(K, weights, draws=1500, **options):
         return model.fit(table(Y), weights=weights, **settings)
 
 
-RELEASE = br.Release(datasets=[table(Z1), table(Z2)], synthesized=["x0", "x1"])
+RELEASE = released([Z1, Z2])
 
 
 def audit(fit, release=RELEASE, **options):
@@ -99,9 +73,9 @@ def audit(fit, release=RELEASE, **options):
 @pytest.mark.parametrize("weights", [ALPHA, ABOVE], ids=["below 1", "above 1"])
 def test_one_class_is_exact(weights):
     """Dirichlet-multinomial with powers: every draw gives the same, so there is no error."""
-    value, error = found_table(audit(fitted(1, weights, draws=10)))
-    assert np.abs(error).max() < 1e-6
-    np.testing.assert_allclose(value, exact_table(checked_weights(weights, range(3)), 1), atol=1e-6)
+    risk = audit(fitted(1, weights, draws=10))
+    gap, error = gaps(risk, exact_of(checked_weights(weights, range(3)), 1))
+    assert max(np.abs(gap).max(), error.max()) < 1e-6
 
 
 @pytest.fixture(scope="module")
@@ -114,11 +88,11 @@ def two_classes():
 @pytest.mark.slow
 def test_two_classes_against_enumeration(two_classes, evidence, weights):
     fit = two_classes if weights is ALPHA else fitted(2, weights)
-    value, error = found_table(audit(fit, evidence=evidence))
-    exact = exact_table(checked_weights(weights, range(3)), 2)
-    assert np.abs((value - exact) / np.hypot(error, 1e-3)).max() < 4
+    risk = audit(fit, evidence=evidence)
+    gap, error = agree(risk, exact_of(checked_weights(weights, range(3)), 2), 1e-3)
     assert error.max() < 0.1
-    assert np.abs(exact - exact_table(np.ones(3), 2)).max() > 10 * error.max()
+    plain, _ = gaps(risk, exact_of(np.ones(3), 2))
+    assert np.abs(plain - gap).max() > 10 * error.max()
 
 
 def class_powers(n, removed, w):
@@ -223,8 +197,7 @@ def test_release_given_a_column(two_classes, evidence):
 @pytest.mark.slow
 def test_reuse_against_enumeration(two_classes):
     """The published sampler, whose weights are powers too; its error is that it reports."""
-    value, error = found_table(audit(two_classes, evidence="importance"))
-    assert np.abs((value - exact_table(ALPHA, 2)) / np.hypot(error, 1e-3)).max() < 4.5
+    agree(audit(two_classes, evidence="importance"), exact_of(ALPHA, 2), 1e-3, most=4.5)
 
 
 def test_beta_binomial_in_closed_form():
@@ -318,10 +291,8 @@ def test_normal_regression_in_closed_form(survey):
         twice = np.append(alpha, np.ones(N))
         return log_normal_marginal(np.vstack([design, design]), both, twice, tau) - alone
 
-    for i in range(N):
-        u = risk.case[i]
-        exact = [log_p(i, guess) - log_p(i, y[i]) for guess in risk.guesses[:, u, 0]]
-        np.testing.assert_allclose(risk.log_evidence[0, :, u], exact, atol=1e-8 + 1e-6 * survey)
+    gap, _ = gaps(risk, each(lambda i, guess: log_p(i, guess[0])))
+    assert np.abs(gap).max() < 1e-8 + 1e-6 * survey
     predictive = br.attribute_risk(
         fit, release, guesses=GRID, random_seed=3, evidence="predictive", refit_budget=0
     )
@@ -389,11 +360,8 @@ def test_poisson_regression_against_quadrature():
             log_p = log_p + stats.poisson.logpmf(z[:, None], np.exp(log_rate)).sum(axis=0)
         return logsumexp(log_p)
 
-    for i in range(4):
-        u = risk.case[i]
-        exact = [log_total(i, g, True) - log_total(i, g, False) for g in risk.guesses[:, u, 0]]
-        errors = risk.log_evidence[0, :, u] - (np.array(exact) - exact[risk.truth[u]])
-        assert np.abs(errors / np.hypot(risk.mcse_log_evidence[:, u], 1e-3)).max() < 4.5
+    exact = each(lambda i, g: log_total(i, *g, True) - log_total(i, *g, False))
+    agree(risk, exact, 1e-3, most=4.5)
 
 
 # --- limits ----------------------------------------------------------------------------------
@@ -406,18 +374,24 @@ def test_all_weights_one_change_nothing():
     np.testing.assert_array_equal(audit(plain).log_evidence, audit(ones).log_evidence)
 
 
+def flat(i, guesses):
+    return np.zeros(len(guesses))
+
+
 @pytest.mark.parametrize("own", [1e-3, 1e-7])
 def test_a_record_of_tiny_weight_leaves_no_trace(own):
     """Its evidence is flat in every guess, at most about as far as its weight is from 0."""
     alpha = np.array([1.0, 1.0, own])
-    value, _ = found_table(audit(fitted(1, alpha, draws=8)))
-    assert np.abs(value[2]).max() < 10 * own < np.abs(value[:2]).max()
+    risk = audit(fitted(1, alpha, draws=8))
+    of_it, of_others = (np.abs(gaps(risk, flat, i)[0]).max() for i in ([2], [0, 1]))
+    assert of_it < 10 * own < of_others
 
 
 def test_a_record_of_tiny_weight_leaves_no_trace_in_a_mixture():
-    value, error = found_table(audit(fitted(2, np.array([1.0, 1.0, 1e-6]), draws=300)))
-    assert np.abs(value[2]).max() < 4 * error[2].max() + 1e-4
-    assert error[2].max() < 1e-4
+    risk = audit(fitted(2, np.array([1.0, 1.0, 1e-6]), draws=300))
+    value, error = gaps(risk, flat, [2])
+    assert np.abs(value).max() < 4 * error.max() + 1e-4
+    assert error.max() < 1e-4
 
 
 def test_records_of_equal_values_and_other_weights_are_other_cases():

@@ -17,28 +17,23 @@ from bayes_risk.models.pymc.fit import Condition, pseudo_posterior
 from bayes_risk.models.trees.cart import draw_donors
 from bayes_risk.models.trees.cart_evidence import LeafCounts
 from bayes_risk.models.trees.tree import BAYESIAN, PLAIN, grow
+from tests.helpers.against import agree, each, gaps
 from tests.helpers.fits import encoded
 from tests.helpers.pymc_models import build_two, engine_of, two_columns
 from tests.models.test_cart import with_values
-from tests.models.test_tree_calibration import TABLES, moved, posterior_of, z_scores
+from tests.models.test_pymc_model import PRIOR_SD, SD, build_mean
+from tests.models.test_tree_calibration import calibrated, moved
 from tests.models.test_tree_calibration import with_values as with_target
 
 pytestmark = pytest.mark.check
 
 # --- the user's own model: a normal mean with known spread ---------------------------------------
 
-PRIOR_SD, SD, N = 3.0, 1.5, 12
+N = 12
 RNG = np.random.default_rng(11)
 NUMBERS = pd.DataFrame({"y": RNG.normal(1, SD, N)})
 ALPHA = np.where(np.arange(N) == 5, 2.0**-20, RNG.integers(1, 17, N) / 8)  # some above 1
 GRID = br.Grid(additive=3, n=5)
-
-
-def build_mean(table):
-    with pm.Model() as model:
-        y = pm.Data("y", table["y"])
-        pm.Normal("y_", pm.Normal("mean", 0, PRIOR_SD), SD, observed=y)
-    return model
 
 
 @pytest.fixture(scope="module")
@@ -63,15 +58,15 @@ def log_pseudo_predictive(values, alpha, y, w):
 
 
 def exact_of_mean(release, i, y_star):
-    """Log evidence of all data sets, relative to the truth, shape (G,)."""
+    """Log evidence of all data sets, shape (G,)."""
     y = NUMBERS["y"].to_numpy()
-    rest, alpha, both = np.delete(y, i), np.delete(ALPHA, i), np.append(y_star, y[i])
+    rest, alpha = np.delete(y, i), np.delete(ALPHA, i)
     total = 0.0
     for Z in release.datasets:
         values, powers = np.append(rest, Z["y"]), np.append(alpha, np.ones(N))
-        total = total + log_pseudo_predictive(values, powers, both, ALPHA[i])
-        total = total - log_pseudo_predictive(rest, alpha, both, ALPHA[i])
-    return total[:-1] - total[-1]
+        total = total + log_pseudo_predictive(values, powers, y_star, ALPHA[i])
+        total = total - log_pseudo_predictive(rest, alpha, y_star, ALPHA[i])
+    return total
 
 
 @pytest.mark.parametrize(
@@ -87,12 +82,7 @@ def test_own_model_equals_the_closed_form(mean, evidence, targets):
     risk = br.attribute_risk(
         fit, release, guesses=GRID, targets=targets, evidence=evidence, random_seed=14
     )
-    scores = []
-    for label, u in zip(risk.index, risk.case, strict=True):
-        exact = exact_of_mean(release, label, risk.guesses[:, u, 0])
-        error = risk.log_evidence[:, :, u].sum(axis=0) - exact
-        scores.append(error / (risk.mcse_log_evidence[:, u] + 1e-9))
-    assert np.abs(scores).max() < 4
+    agree(risk, lambda i, guesses: exact_of_mean(release, i, guesses[:, 0]))
     if evidence == "predictive":  # precise enough to tell powers from none
         assert risk.reliable.all() and risk.mcse_log_evidence.max() < 0.1
         flat, others = np.abs(risk.log_evidence.sum(axis=0))[:, risk.case].T[[5, 2]].max(axis=1)
@@ -294,19 +284,9 @@ def test_weighted_leaves_are_urns(bootstrap, seed):
     risk = br.attribute_risk(fit, release, guesses=GUESSES)
     assert risk.assumptions["evidence"].startswith("exact")
     assert "survey weights from" in risk.assumptions["synthesis"]
-    seen = [0, 0]
-    for i in range(0, 24, 5):
-        u = risk.case[i]
-        some = np.append(np.arange(i % 4, risk.n_guesses, 4), risk.truth[u])
-        exact = np.array([by_urns(fit, release, i, g) for g in risk.guesses[some, u]])
-        exact = exact - exact[-1]
-        found = risk.log_evidence[:, some, u].sum(axis=0)
-        possible = np.isfinite(exact)
-        np.testing.assert_array_equal(np.isfinite(found), possible)
-        np.testing.assert_allclose(found[possible], exact[possible], atol=1e-9)
-        seen[0] += (~possible).sum()
-        seen[1] += possible.sum()
-    assert min(seen) > 0
+    gap, _ = gaps(risk, each(lambda i, g: by_urns(fit, release, i, g)), [0, 15])
+    possible = np.isfinite(risk.log_evidence[:, :, risk.case[[0, 15]]])
+    assert np.abs(gap).max() < 1e-8 and possible.any() and not possible.all()
 
 
 @pytest.mark.parametrize("kind", [BAYESIAN, PLAIN], ids=["bayesian", "plain"])
@@ -403,27 +383,25 @@ def test_refit_counts_the_weights_too():
     risk = br.attribute_risk(
         fit, release, guesses=br.Neighbourhood(1), targets=[3, 8], evidence="refit"
     )
-    for i in (3, 8):
-        u, exact = risk.case[risk.index.get_loc(i)], []
-        for guess in risk.guesses[:, u]:
-            codes = fit.microdata.codes.copy()
-            codes[i, [1, 3]] = guess
-            data = dataclasses.replace(fit.microdata, codes=codes)
-            trees = tuple(
-                grow(data, t.column, t.predictors, min_leaf=4, seed=0, weights=alpha)
-                for t in fit.trees
-            )
-            anew = dataclasses.replace(fit, microdata=data, trees=trees)
-            exact.append(by_urns(anew, release, i, codes[i, 1:]))
-        exact = np.array(exact) - exact[risk.truth[u]]
-        possible = np.isfinite(exact)
-        np.testing.assert_array_equal(np.isfinite(risk.log_evidence[0, :, u]), possible)
-        np.testing.assert_allclose(risk.log_evidence[0, possible, u], exact[possible], atol=1e-9)
+
+    def exact(i, guess):
+        codes = fit.microdata.codes.copy()
+        codes[i, [1, 3]] = guess
+        data = dataclasses.replace(fit.microdata, codes=codes)
+        trees = tuple(
+            grow(data, t.column, t.predictors, min_leaf=4, seed=0, weights=alpha) for t in fit.trees
+        )
+        anew = dataclasses.replace(fit, microdata=data, trees=trees)
+        return by_urns(anew, release, i, codes[i, 1:])
+
+    assert np.abs(gaps(risk, each(exact))[0]).max() < 1e-8
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("bootstrap", ["bayesian", "none"])
-def test_probabilities_from_weighted_trees_are_frequencies(bootstrap):
+def test_probabilities_from_two_trees_are_frequencies(bootstrap, weighted):
+    """The guess of the first outcome also decides where the target stands in the second tree."""
     rng = np.random.default_rng(2)
     a, b = rng.integers(3, size=30), rng.integers(2, size=30)
     df = pd.DataFrame(
@@ -434,16 +412,10 @@ def test_probabilities_from_weighted_trees_are_frequencies(bootstrap):
         }
     )
     model = br.models.CART(["a", "b"], min_leaf=4, bootstrap=bootstrap)
-    fit = model.fit(df, weights=SurveyWeights(powers(30)), random_seed=1)
-    assert (fit.weights[4] < 1) and fit.weights.min() < 0.2
-    hits, probabilities = [], []
-    for seed in range(TABLES):
-        drawn = moved(with_target(fit, {0: rng.integers(3), 1: rng.integers(2)}))
-        release = drawn.synthesize(m=1, random_seed=seed)
-        guess, p = posterior_of(drawn, release, br.Neighbourhood(2))
-        hits.append((guess == drawn.microdata.codes[4, :2]).all(axis=1))
-        probabilities.append(p)
-    assert np.abs(z_scores(hits, probabilities)).max() < 4
+    fit = model.fit(df, weights=SurveyWeights(powers(30)) if weighted else None, random_seed=1)
+    assert not weighted or (fit.weights[4] < 1) and fit.weights.min() < 0.2
+    draw = lambda: moved(with_target(fit, {0: rng.integers(3), 1: rng.integers(2)}))  # noqa: E731
+    calibrated(draw, [0, 1], br.Neighbourhood(2))
 
 
 def test_what_trees_do_not_offer_with_weights_is_refused():

@@ -8,37 +8,22 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import gammaln
-from scipy.stats import chi2
 
 import bayes_risk as br
 from bayes_risk._core.batches import in_batches, standard_error
 from bayes_risk.models import DPMPM, Marginals
 from bayes_risk.risk.join import check_earlier, joined_evidence
+from tests.evidence.test_join import LEVELS, differ_as_stated, gathered, log_p, table
+from tests.evidence.test_join import released as release_of
 
-LEVELS = ["x", "y", "z"]
 MOVES = pd.DataFrame(
     [[0.7, 0.2, 0.1], [0.05, 0.9, 0.05], [0.3, 0.3, 0.4]], index=LEVELS, columns=LEVELS
 )
 PRIORS = (0.7, 1.5, 3.0)
 
 
-def table(values, levels=LEVELS, **more):
-    return pd.DataFrame({"a": pd.Categorical(list(values), levels)} | more)
-
-
-def gathered(fit, release, **how):
-    return br.attribute_evidence(fit, release, **{"random_seed": 1, **how})
-
-
 def released(values, k, levels=LEVELS):
-    return br.Release(datasets=[table(values, levels)], synthesized=["a"], maker=f"wave {k}")
-
-
-def log_p(prior, file, values, levels=LEVELS):
-    """log p(Z | y) of a column, in any order of its rows: Dirichlet-multinomial."""
-    a = np.array([prior + list(values).count(v) for v in levels])
-    z = np.array([list(file).count(v) for v in levels])
-    return (gammaln(a + z) - gammaln(a)).sum() + gammaln(a.sum()) - gammaln((a + z).sum())
+    return release_of(table(values, levels), maker=f"wave {k}")
 
 
 def by_paths(tables, files, i, first, moves, levels=LEVELS, seen=(0, 1, 2)):
@@ -51,7 +36,7 @@ def by_paths(tables, files, i, first, moves, levels=LEVELS, seen=(0, 1, 2)):
         for t in seen:
             values = list(tables[t])
             values[i] = levels[path[t]]
-            log_w += log_p(PRIORS[t], files[t], values, levels)
+            log_w += log_p(PRIORS[t], [files[t]], values, levels)
         for t, g in enumerate(path):
             found[t, g] += np.exp(log_w)
     return found / found.sum(axis=1, keepdims=True)
@@ -152,7 +137,7 @@ def test_summed_over_all_releases_the_posterior_is_the_prior():
             for s in (0, 1):
                 log_w += np.log(moves.to_numpy()[path[s], path[s + 1]])
             for t, k in enumerate(ks):
-                log_w += log_p(PRIORS[t], files[k], levels[path[t]] + tables[t][1:], levels)
+                log_w += log_p(PRIORS[t], [files[k]], levels[path[t]] + tables[t][1:], levels)
                 log_w += np.log(1 + (k == 1))
             joint[path[2]] += np.exp(log_w)
         chosen = [of[k] for of, k in zip(each, ks, strict=True)]
@@ -291,7 +276,7 @@ def test_a_rotating_panel_by_all_paths(given):
                     w *= steps[s][at[s], at[s + 1]]
                 for t in own:
                     values = [LEVELS[at[t]] if k == i else v for k, v in tables[t].items()]
-                    w *= np.exp(log_p(PRIORS[t], files[t], values))
+                    w *= np.exp(log_p(PRIORS[t], [files[t]], values))
                 p[at[wave - 1]] += w
             np.testing.assert_allclose(by_value(risk, i), p / p.sum(), rtol=1e-9)
             moved |= not np.allclose(p / p.sum(), by_value(each[wave - 1].risk(of_first), i))
@@ -449,12 +434,7 @@ def test_stated_errors_are_those_of_repetition():
             for prior in ("uniform", "predictive"):
                 risk = br.join(each, prior=prior, transition="panel", warn=False)
                 found.append(risk.records[["probability", "mcse"]].to_numpy())
-    p, mcse = np.moveaxis(np.array(found).reshape(16, 2, 4, 2), 3, 0)
-    z2 = ((p - p.mean(axis=0)) ** 2).sum(axis=0) / (mcse**2).mean(axis=0)
-    low, high = chi2.ppf([1e-5, 1 - 1e-5], 15)
-    # errors of few chains are wider by Student's factor, so that z may be smaller
-    assert (z2 < high).all(), z2
-    assert (z2 > low / 9).all(), z2
+    differ_as_stated(np.array(found).reshape(16, 2, 4, 2))
 
 
 # --- calibration ---------------------------------------------------------------------------------

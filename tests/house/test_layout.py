@@ -7,7 +7,6 @@ import importlib
 import inspect
 import re
 import runpy
-import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import bayes_risk
+from tests.helpers.programs import python
 from tests.helpers.sources import parsed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -100,9 +100,7 @@ def within(name: str, package: str) -> bool:
 
 
 def in_fresh_python(code: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = python("-c", code)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 

@@ -145,6 +145,14 @@ def log_linear(**options):
     return Population.log_linear(PEOPLE, ["sex", "job", "area"], **options)
 
 
+BY_STAFF = Population.counted(PEOPLE, ["sex", "staff"])
+CELLS = pd.DataFrame([(a, b) for a in range(8) for b in range(8)], columns=["a", "b"])
+
+
+def unique(**options):
+    return br.uniqueness(PEOPLE, ["sex", "job"], **options)
+
+
 def dominance(**options):
     return br.dominance(**{"df": WORKERS, "column": "workers", "by": "branch"} | options)
 
@@ -689,6 +697,32 @@ REFUSALS = {
          "keys names column 'town', which the table does not have"),
         (lambda: Population.counted(PEOPLE, "sex"), "single string"),
         (lambda: Population.counted(PEOPLE, ["sex", "sex"]), "more than once"),
+        (lambda: Population.counted(pd.DataFrame({"income": np.arange(1_500) + 0.5}), ["income"]),
+         r"'income' \(float64\) has 1,500 distinct values"),
+        (lambda: Population.log_linear(CELLS, ["a", "b"], fraction=0.5, draws=10**6),
+         "draws=1000000 of 64 effects on 64 .* fewer draws"),
+        (lambda: Population.table(pd.Series([1, 2])), "name it after the key columns"),
+        (lambda: Population.table(pd.DataFrame({"a": [1]})), "lacks column 'count'"),
+        (lambda: Population.table(pd.DataFrame({"a": [1, 1], "count": [1, 2]})),
+         r"1 combinations of \['a'\] more than once"),
+        (lambda: Population.table(pd.DataFrame({"a": [1, 2], "count": [1, -2]})),
+         "negative in 1 of 2 rows"),
+        (lambda: Population.table([1, 2]), "is a list; give a Series"),
+        (lambda: BY_STAFF.counts(PEOPLE[["sex"]]), "lacks column 'staff'"),
+        (lambda: BY_STAFF.counts(PEOPLE.assign(staff="many")),
+         "'staff' holds numbers in the population and text"),
+        (lambda: BY_STAFF.checked_counts(PEOPLE, [1, 2]), "one count per row: 48"),
+    ],
+    "uniqueness": [
+        (lambda: unique(population=BY_STAFF),
+         r"by \['sex', 'staff'\] and keys=\['sex', 'job'\]"),
+        (lambda: unique(fraction=0.1, weights="pay"), "fraction and weights are both given"),
+        (lambda: unique(population=PEOPLE), "population is a DataFrame"),
+        (lambda: unique(population=Population.counted(PEOPLE[:9], ["sex", "job"])),
+         "rarer in the population than in the sample"),
+        (lambda: unique(fraction=2), "fraction=2 is outside"),
+        (lambda: br.uniqueness(PEOPLE, []), "keys is empty"),
+        (lambda: br.uniqueness(PEOPLE, ["town"]), "'town', which the table does not have"),
     ],
     "dominance": [
         (lambda: dominance(column="wages"), "column 'wages', which the table does not have"),

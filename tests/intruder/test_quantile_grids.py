@@ -1,5 +1,7 @@
 """Guesses at quantiles of the model's predictive: where they are, what priors mean on them."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,20 +10,12 @@ from scipy import stats
 import bayes_risk as br
 from bayes_risk._core.logspace import log_sum
 from bayes_risk.intruder.quantiles import quantiles
+from tests.risk.test_grid_check import released as of_line
 
 OVER = br.Grid(predictive=True, n=21)
 
 
-def released(family="normal", n=60, leverage=None, m=3, seed=1):
-    rng = np.random.default_rng(seed)
-    x = rng.normal(size=n)
-    if leverage is not None:
-        x[0] = leverage
-    y = 10 + 0.3 * x + 0.5 * rng.normal(size=n)
-    df = pd.DataFrame({"x": x, "y": np.exp(y) if family == "lognormal" else y})
-    model = br.models.Regression({"y": "1 + x"}, families={"y": family})
-    fit = model.fit(df, draws=20, chains=2, random_seed=1)
-    return fit, fit.synthesize(m, random_seed=2)
+released = partial(of_line, n=60, m=3)
 
 
 def gathered(fit, release, grid, rows, **how):

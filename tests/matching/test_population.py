@@ -10,7 +10,6 @@ import statsmodels.api as sm
 import statsmodels.formula.api as smf
 from scipy import stats
 
-import bayes_risk as br
 from bayes_risk import InputError, Population
 from bayes_risk._core.errors import ModelError
 from bayes_risk.matching import loglinear
@@ -323,12 +322,6 @@ def test_mode_is_where_the_gradient_vanishes_and_contrasts_sum_to_zero():
 # --- errors ----------------------------------------------------------------------------------
 
 
-def test_draws_on_many_cells_beyond_memory_are_refused():
-    df = pd.DataFrame([(a, b) for a in range(8) for b in range(8)], columns=["a", "b"])
-    with pytest.raises(br.InputError, match="draws=1000000 of 64 effects on 64 .* fewer draws"):
-        Population.log_linear(df, ["a", "b"], fraction=0.5, draws=10**6)
-
-
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
@@ -343,32 +336,3 @@ def test_wrong_weights_are_named(weights, message):
         Population.weighted(df, ["a"], weights="w")
     with pytest.raises(InputError, match="lacks column 'v'"):
         Population.weighted(df, ["a"], weights="v")
-
-
-def test_wrong_tables_are_named():
-    with pytest.raises(InputError, match="name it after the key columns"):
-        Population.table(pd.Series([1, 2]))
-    with pytest.raises(InputError, match="lacks column 'count'"):
-        Population.table(pd.DataFrame({"a": [1]}))
-    with pytest.raises(InputError, match=r"1 combinations of \['a'\] more than once"):
-        Population.table(pd.DataFrame({"a": [1, 1], "count": [1, 2]}))
-    with pytest.raises(InputError, match="negative in 1 of 2 rows"):
-        Population.table(pd.DataFrame({"a": [1, 2], "count": [1, -2]}))
-    with pytest.raises(InputError, match="is a list; give a Series"):
-        Population.table([1, 2])
-
-
-def test_tables_asked_must_have_the_keys_in_the_same_type():
-    population = Population.counted(people(), KEYS)
-    with pytest.raises(InputError, match="lacks column 'job'"):
-        population.counts(people()[["sex", "age"]])
-    with pytest.raises(InputError, match="'age' holds numbers in the population and text"):
-        population.counts(people().assign(age="old"))
-    with pytest.raises(InputError, match="one count per row: 400"):
-        population.checked_counts(people(), [1, 2])
-
-
-def test_continuous_keys_are_refused():
-    df = pd.DataFrame({"income": np.arange(1_500) + 0.5})
-    with pytest.raises(InputError, match=r"'income' \(float64\) has 1,500 distinct values"):
-        br.Population.counted(df, ["income"])

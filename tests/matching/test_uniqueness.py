@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy import integrate, stats
 
-from bayes_risk import InputError, Population, uniqueness
+from bayes_risk import Population, uniqueness
 from bayes_risk.matching.uniqueness import negative_binomial_inverse, poisson_inverse
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -249,7 +249,7 @@ def test_draws_agree_with_the_fit_within_their_spread():
     assert (rows["error"] > 0).all() and (rows["error"] < rows["high"] - rows["low"]).all()
 
 
-# --- words and errors ------------------------------------------------------------------------
+# --- words -----------------------------------------------------------------------------------
 
 
 def test_sentence_and_repr():
@@ -263,29 +263,3 @@ def test_sentence_and_repr():
     )
     assert repr(found).startswith("Uniqueness\nBy a, b") and "expected_matches" in repr(found)
     assert "was not requested" in uniqueness(df, KEYS).sentence()
-
-
-def test_errors_name_what_is_wrong():
-    df = sample()
-    other = Population.counted(df, ["a"])
-    with pytest.raises(InputError, match=r"by \['a'\] and keys=\['a', 'b'\]"):
-        uniqueness(df, KEYS, population=other)
-    with pytest.raises(InputError, match="fraction and weights are both given"):
-        uniqueness(df, KEYS, fraction=0.1, weights="w")
-    with pytest.raises(InputError, match="population is a DataFrame"):
-        uniqueness(df, KEYS, population=df)
-    with pytest.raises(InputError, match="rarer in the population than in the sample"):
-        uniqueness(df, KEYS, population=Population.counted(df.iloc[:50], KEYS))
-    with pytest.raises(InputError, match="fraction=2 is outside"):
-        uniqueness(df, KEYS, fraction=2)
-    with pytest.raises(InputError, match="keys is empty"):
-        uniqueness(df, [])
-    with pytest.raises(InputError, match="'town', which the table does not have"):
-        uniqueness(df, ["town"])
-
-
-def test_examples_of_the_document_run():
-    text = (ROOT / "docs" / "population.md").read_text()
-    names = {}
-    exec(text.partition("```python\n")[2].partition("```")[0], names)
-    assert names["population"].counts(names["sample"]).shape == (1, 5)

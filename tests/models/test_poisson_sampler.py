@@ -20,12 +20,8 @@ from bayes_risk.models.mixture.posterior import log_masses
 from bayes_risk.models.mixture.sampler import initial_state, run_chain, run_chains
 from bayes_risk.models.mixture.state import NumberUnits, Rows
 from tests.oracles import exact_counts
-from tests.oracles.poisson_oracles import (
-    layout,
-    log_label_masses,
-    log_marginal,
-    random_theta,
-)
+from tests.oracles.count_classes import count_prior
+from tests.oracles.poisson_oracles import log_label_masses, log_marginal, random_theta
 
 
 def none(n):
@@ -66,7 +62,7 @@ def less_largest(a):
 @pytest.mark.parametrize("levels", [(), (2, 3)])
 def test_class_masses_are_those_of_numpy(zeros, levels):
     rng = np.random.default_rng(1)
-    prior = layout(4, [1, 1, 1], [1, 1, 1], zeros=zeros, levels=levels)
+    prior = count_prior(4, [1, 1, 1], [1, 1, 1], zeros=zeros, levels=levels)
     pi, phi = random_theta(rng, prior)
     x = rng.poisson(6, (30, 3)) * rng.integers(0, 2, (30, 3))
     e = np.where(rng.random((30, 1)) < 0.5, 1.0, rng.uniform(0.5, 3, (30, 1))) * np.ones((1, 3))
@@ -82,7 +78,7 @@ def test_class_masses_are_those_of_numpy(zeros, levels):
 def test_masses_of_large_counts_are_exact(size, far, zeros):
     """Against sixty digits; classes that get any chance agree to 1e-6, however far all are off."""
     rng = np.random.default_rng(2)
-    prior = layout(5, [1, 1], [1, 1], zeros=zeros)
+    prior = count_prior(5, [1, 1], [1, 1], zeros=zeros)
     x = np.array([[size + 17.0, 7.0 * size + 3.0]])
     steps = np.array([[0.0, 1.0, -1.2, 2.0, -3.0], [0.0, 0.7, -0.3, -1.0, 5.0]])
     pi, phi = random_theta(rng, prior)
@@ -139,7 +135,7 @@ def test_densities_of_reals_from_tables_are_student_s(q):
 @pytest.mark.parametrize("zeros", [None, (1.0, 2.0)])
 def test_labels_have_their_chances_and_their_sums(zeros):
     rng = np.random.default_rng(3)
-    prior = layout(3, [1, 1], [1, 1], zeros=zeros, levels=(2,))
+    prior = count_prior(3, [1, 1], [1, 1], zeros=zeros, levels=(2,))
     pi, phi = random_theta(rng, prior, scale=3.0)
     p, D = 2, prior.width
     x, e = rng.poisson(2.0, (25, 2)).astype(float), rng.uniform(0.5, 2.0, (25, 2))
@@ -171,7 +167,7 @@ def test_labels_have_their_chances_and_their_sums(zeros):
 
 def test_equal_records_are_drawn_together():
     rng = np.random.default_rng(4)
-    prior = layout(2, [1], [1])
+    prior = count_prior(2, [1], [1])
     pi, phi = random_theta(rng, prior)
     n, M, label = np.zeros(2), np.zeros((prior.n_sums, 2)), np.zeros(1, np.int64)
     x, e = np.array([[7.0]]), np.array([[2.0]])
@@ -188,7 +184,7 @@ def test_equal_records_are_drawn_together():
 
 def test_rates_and_chances_of_zeros_are_conjugate_draws():
     rng = np.random.default_rng(5)
-    prior = layout(2, [0.5, 2.0], [0.1, 3.0], zeros=(0.5, 1.5))
+    prior = count_prior(2, [0.5, 2.0], [0.1, 3.0], zeros=(0.5, 1.5))
     M, D = rng.integers(0, 9, (prior.n_sums, 2)).astype(float), prior.width
     draws = []
     for _ in range(20_000):
@@ -207,7 +203,7 @@ def test_rates_and_chances_of_zeros_are_conjugate_draws():
 
 def test_row_labels_have_their_chances():
     rng = np.random.default_rng(6)
-    prior = layout(3, [1], [1])
+    prior = count_prior(3, [1], [1])
     pi, phi = random_theta(rng, prior, scale=4.0)
     x = np.repeat([[0.0], [3.0], [9.0]], 20_000, axis=0)
     label = np.empty(len(x), np.int64)
@@ -253,7 +249,7 @@ def test_predictives_equal_enumeration(name):
     case = {"K": 2, "zeros": None, "levels": (), "swaps": True} | CASES[name]
     x = np.array(case["x"], float)
     p, n = x.shape[1], len(x)
-    prior = layout(
+    prior = count_prior(
         case["K"], [0.8] * p, [0.2] * p, zeros=case["zeros"], levels=case["levels"],
         swaps=case["swaps"],
     )  # fmt: skip
@@ -275,7 +271,7 @@ def test_predictives_equal_enumeration(name):
 
 def test_one_class_is_the_gamma_poisson_closed_form():
     rng = np.random.default_rng(8)
-    prior = layout(1, [0.5, 2.0], [0.01, 0.3])
+    prior = count_prior(1, [0.5, 2.0], [0.01, 0.3])
     x, e = rng.poisson([[20, 4]], (40, 2)).astype(float), rng.uniform(0.5, 2, (40, 2))
     units = units_of(x, e, none(40))
     start = initial_state(prior, units, rng)
@@ -292,7 +288,7 @@ def test_planted_components_are_recovered(scale):
     rates = np.array([[3.0, 10.0], [50.0, 5.0], [8.0, 90.0]]) * scale
     weights, c = np.array([0.6, 0.3, 0.1]), np.repeat([0, 1, 2], [600, 300, 100])
     x = rng.poisson(rates[c]).astype(float)
-    prior = layout(8, [0.5, 0.5], [0.05 / scale] * 2, concentration=(0.25, 0.25))
+    prior = count_prior(8, [0.5, 0.5], [0.05 / scale] * 2, concentration=(0.25, 0.25))
     units = units_of(x, np.ones_like(x), none(1000))
     start = initial_state(prior, units, rng)
     draws = run_chain(prior, units, start, draws=100, tune=200, thin=2, rng=rng)
@@ -307,7 +303,7 @@ def test_planted_components_are_recovered(scale):
 
 def test_draws_do_not_depend_on_jobs():
     rng = np.random.default_rng(10)
-    prior = layout(4, [0.5], [0.1], zeros=(1.0, 1.0))
+    prior = count_prior(4, [0.5], [0.1], zeros=(1.0, 1.0))
     x = rng.poisson(5, (50, 1)).astype(float)
     units = units_of(x, np.ones_like(x), none(50))
     found = []

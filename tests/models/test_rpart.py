@@ -16,6 +16,7 @@ from bayes_risk.app.study.declare import fit_model
 from bayes_risk.app.study.study import parse_study, read_study
 from bayes_risk.data.rpart_file import SynthpopModels, read_models
 from bayes_risk.models.trees.rpart_import import TreeColumns, imported
+from tests.helpers.against import each, gaps
 from tests.helpers.fits import encoded, offered
 
 LEAF = {"var": "<leaf>", "ncompete": 0, "nsurrogate": 0}
@@ -189,17 +190,15 @@ def test_evidence_is_enumeration(floor):
     risk = br.attribute_risk(fit, release, guesses=GUESSES, evidence="exact")
     assert risk.n_guesses == 30
     rows = PEOPLE.fillna(-9).to_dict("records")
-    for i in range(len(PEOPLE)):
-        u = risk.case[i]
-        found, expected = risk.log_evidence[:, :, u].sum(axis=0), np.empty(30)
-        for g, (job, pay, own) in enumerate(risk.guesses[:, u]):
-            guess = {"job": JOBS[int(job)], "pay": pay, "own": "ny"[int(own)]}
-            expected[g] = log_p([*rows[:i], rows[i] | guess, *rows[i + 1 :]], shown, floor or 0.0)
-        expected = expected - expected[risk.truth[u]]
-        assert (np.isneginf(expected) == np.isneginf(found)).all()
-        possible = np.isfinite(expected)
-        assert np.abs(expected[possible] - found[possible]).max() < 1e-9
-        assert floor is None or possible.all()
+
+    def exact(i, values):
+        job, pay, own = values
+        guess = {"job": JOBS[int(job)], "pay": pay, "own": "ny"[int(own)]}
+        return log_p([*rows[:i], rows[i] | guess, *rows[i + 1 :]], shown, floor or 0.0)
+
+    gap, _ = gaps(risk, each(exact))
+    assert np.abs(gap).max() < 1e-9
+    assert floor is None or np.isfinite(risk.log_evidence).all()
 
 
 def test_every_value_that_the_trees_draw_lies_in_its_leaf():
@@ -259,16 +258,15 @@ def test_files_whose_trees_are_gone_have_a_posterior_under_a_floor():
     risk = br.attribute_risk(fit, release, guesses=grid, evidence="exact")
     t, z = fit.trees[0], other["w"].to_numpy()
     leaf, shown = t.leaf(fit.microdata.codes), t.node(release.codes(fit.microdata, 0))
-    for i in range(0, 30, 7):
-        u, expected = risk.case[i], []
-        for guess in risk.guesses[:, u, 0]:
-            y = df["w"].to_numpy().copy()
-            y[i] = guess
-            shares = [np.mean(y[leaf == k] == v) for k, v in zip(shown, z, strict=True)]
-            expected.append(np.log(0.02 + (1 - 0.02 * 8) * np.array(shares)).sum())
-        expected = np.array(expected) - expected[risk.truth[u]]
-        assert np.abs(expected - risk.log_evidence[0, :, u]).max() < 1e-9
-    assert np.isfinite(risk.log_evidence).all()
+
+    def exact(i, guess):
+        y = df["w"].to_numpy().copy()
+        y[i] = guess[0]
+        shares = [np.mean(y[leaf == k] == v) for k, v in zip(shown, z, strict=True)]
+        return np.log(0.02 + (1 - 0.02 * 8) * np.array(shares)).sum()
+
+    gap, _ = gaps(risk, each(exact), range(0, 30, 7))
+    assert np.abs(gap).max() < 1e-9 and np.isfinite(risk.log_evidence).all()
     refit = br.attribute_risk(fit, release, guesses=grid, targets=[0, 7], evidence="refit")
     assert np.isfinite(refit.log_evidence).all()
 

@@ -71,6 +71,17 @@ def posterior_of(fit, release, guesses):
     return guess[order], p[order]
 
 
+def calibrated(draw, columns, guesses, m=1):
+    """``draw()``: a fit of a table with another target, whose values in the columns are guessed."""
+    hits, probabilities = [], []
+    for seed in range(TABLES):
+        drawn = draw()
+        guess, p = posterior_of(drawn, drawn.synthesize(m=m, random_seed=seed), guesses)
+        hits.append((guess == drawn.microdata.codes[ROW, columns]).all(axis=1))
+        probabilities.append(p)
+    assert np.abs(z_scores(hits, probabilities)).max() < 4
+
+
 def numbers(seed):
     rng = np.random.default_rng(seed)
     group = pd.Categorical(rng.choice(["a", "b"], 24))
@@ -93,40 +104,8 @@ def test_numbers_from_leaves(bootstrap, smoothing):
     df.loc[ROW, "pay"] = values[0]
     model = br.models.CART(["pay"], min_leaf=6, bootstrap=bootstrap, smoothing=smoothing)
     fit = model.fit(df, random_seed=1)
-    rng, hits, probabilities = np.random.default_rng(5), [], []
-    for seed in range(TABLES):
-        drawn = with_values(fit, {1: rng.choice(values)})
-        release = drawn.synthesize(m=2, random_seed=seed)
-        own = drawn.microdata.codes[ROW, 1]
-        guess, p = posterior_of(drawn, release, {"pay": br.Grid(values=values)})
-        hits.append(guess[:, 0] == own)
-        probabilities.append(p)
-    assert np.abs(z_scores(hits, probabilities)).max() < 4
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("bootstrap", ["bayesian", "none"])
-def test_categories_followed_through_two_trees(bootstrap):
-    """The guess of the first outcome also decides where the target stands in the second tree."""
-    rng = np.random.default_rng(2)
-    a, b = rng.integers(3, size=30), rng.integers(2, size=30)
-    df = pd.DataFrame(
-        {
-            "a": pd.Categorical.from_codes(a, list("xyz")),
-            "b": pd.Categorical.from_codes((a + b) % 2, ["no", "yes"]),
-            "c": rng.normal(size=30) + a,
-        }
-    )
-    fit = br.models.CART(["a", "b"], min_leaf=4, bootstrap=bootstrap).fit(df, random_seed=1)
-    hits, probabilities = [], []
-    for seed in range(TABLES):
-        drawn = moved(with_values(fit, {0: rng.integers(3), 1: rng.integers(2)}))
-        release = drawn.synthesize(m=1, random_seed=seed)
-        guess, p = posterior_of(drawn, release, br.Neighbourhood(2))
-        assert len(guess) == 6
-        hits.append((guess == drawn.microdata.codes[ROW, :2]).all(axis=1))
-        probabilities.append(p)
-    assert np.abs(z_scores(hits, probabilities)).max() < 4
+    rng, grid = np.random.default_rng(5), {"pay": br.Grid(values=values)}
+    calibrated(lambda: with_values(fit, {1: rng.choice(values)}), [1], grid, m=2)
 
 
 @pytest.mark.parametrize(("votes", "dirichlet"), [("all", 0.0), ("out-of-bag", 0.5)])
@@ -142,12 +121,5 @@ def test_forests(votes, dirichlet):
     )
     model = br.models.Forest(["y"], n_trees=12, votes=votes, dirichlet=dirichlet)
     fit = model.fit(df, random_seed=1)
-    hits, probabilities = [], []
-    for seed in range(TABLES):
-        drawn = voting_anew(with_values(fit, {1: rng.integers(3)}))
-        release = drawn.synthesize(m=2, random_seed=seed)
-        guess, p = posterior_of(drawn, release, br.Neighbourhood(1))
-        assert len(guess) == 3
-        hits.append(guess[:, 0] == drawn.microdata.codes[ROW, 1])
-        probabilities.append(p)
-    assert np.abs(z_scores(hits, probabilities)).max() < 4
+    draw = lambda: voting_anew(with_values(fit, {1: rng.integers(3)}))  # noqa: E731
+    calibrated(draw, [1], br.Neighbourhood(1), m=2)

@@ -5,29 +5,24 @@ import warnings
 from functools import cache
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.special import gammaln, logsumexp
 
 import bayes_risk as br
 from bayes_risk.models.mixture.sampler import run_chains
-from tests.helpers.fits import encoded, evidence_of, offered
+from tests.helpers.against import agree, each, gaps
+from tests.helpers.fits import encoded, offered
+from tests.models.test_poisson_evidence import PRIOR, frame, planted
 from tests.oracles import count_classes as by_hand
 from tests.oracles.label_sums import log_label_prior
 
 pytestmark = [pytest.mark.check, pytest.mark.filterwarnings("ignore::bayes_risk.TruncationWarning")]
-PRIOR = (1.5, 0.2)
 N = 6
 KNOWS = {
     "none": np.zeros(N, dtype=bool),
     "half": np.arange(N) % 2 == 0,
     "all but two": ~np.isin(np.arange(N), [1, 2]),
 }
-
-
-def frame(counts, exposure=None):
-    table = pd.DataFrame(np.asarray(counts), columns=[f"x{j}" for j in range(len(counts[0]))])
-    return table if exposure is None else table.assign(size=exposure)
 
 
 def intruder(known):
@@ -62,12 +57,8 @@ def test_one_class_is_the_closed_form(knows, classes):
     z = release.datasets[0][["x0", "x1"]].to_numpy()
     grid = br.Grid(additive=3, n=7)
     risk = br.attribute_risk(fit, release, intruder=intruder(known), guesses=grid, random_seed=3)
-    for i in range(N):
-        at_truth = closed_form(y, e, z, known, i, y[i])
-        for guess, (found, error) in evidence_of(risk, i).items():
-            exact = closed_form(y, e, z, known, i, guess) - at_truth
-            assert found == pytest.approx(exact, abs=1e-8)
-            assert error < 1e-6
+    gap, error = gaps(risk, each(lambda i, guess: closed_form(y, e, z, known, i, guess)))
+    assert np.abs(gap).max() < 1e-8 and error.max() < 1e-6
 
 
 def test_the_product_adds_the_releases():
@@ -139,14 +130,9 @@ def test_by_enumeration(two_classes, classes, columns, known):
     known = np.array(known, dtype=bool)
     risk = br.attribute_risk(fit, release, intruder=intruder(known), guesses=guesses, random_seed=7)
     how = {"own": classes == "own", "columns": columns}
-    scores = []
-    for i in range(3):
-        truth = log_evidence(fit.prior, known, i, Y[i, columns], **how)
-        for guess, (found, error) in evidence_of(risk, i).items():
-            exact = log_evidence(fit.prior, known, i, guess, **how) - truth
-            scores.append((found - exact) / np.hypot(error, 1e-3))
-            assert error < 0.2
-    assert np.abs(scores).max() < 5  # guesses of a target share most of their error
+    exact = each(lambda i, guess: log_evidence(fit.prior, known, i, guess, **how))
+    _, error = agree(risk, exact, 1e-3, most=5)  # guesses of a target share most of their error
+    assert error.max() < 0.2
 
 
 # --- several releases: imputation ----------------------------------------------------------------
@@ -171,18 +157,6 @@ def shared_total(y, e, zs, known, i, guess):
     return logsumexp(ways + (1 - m) * alone + joint) - logsumexp(ways + alone)
 
 
-def gaps(risk, exact):
-    """Found less exact log evidence of each record and guess but the truth, and its mcse."""
-    found = []
-    for i, u in enumerate(risk.case):
-        guesses = risk.guesses[:, u]
-        wanted = np.array([exact(i, guess) for guess in guesses])
-        value = risk.log_evidence[:, :, u].sum(axis=0) - wanted + wanted[risk.truth[u]]
-        others = np.arange(len(guesses)) != risk.truth[u]
-        found.append(np.stack([value, risk.mcse_log_evidence[:, u]], axis=1)[others])
-    return np.concatenate(found).T
-
-
 @pytest.mark.parametrize("classes", ["new", "own"])
 @pytest.mark.parametrize(("knows", "m"), [("none", 3), ("half", 2)])
 def test_imputation_with_one_class_is_the_closed_form(knows, m, classes):
@@ -203,11 +177,10 @@ def test_imputation_with_one_class_is_the_closed_form(knows, m, classes):
 
     options = {"intruder": intruder(known), "guesses": br.Grid(additive=3, n=5), "random_seed": 3}
     risk = br.attribute_risk(fit, release, **options)
-    gap, error = gaps(risk, exact)
-    assert risk.assumptions["evidence"].startswith("imputed")
-    assert np.abs(gap / np.hypot(error, 1e-3)).max() < 5 and error.max() < 0.05
+    gap, error = agree(risk, each(exact), 1e-3, most=5)
+    assert risk.assumptions["evidence"].startswith("imputed") and error.max() < 0.05
     product = br.attribute_risk(fit, release, evidence="independent-releases", **options)
-    assert (gaps(product, exact)[0] ** 2).mean() > 20 * (gap**2).mean()
+    assert (gaps(product, each(exact))[0] ** 2).mean() > 20 * (gap**2).mean()
 
 
 COLUMN = np.array([0, 2, 12])
@@ -287,10 +260,10 @@ def test_imputing_leaves_little_of_the_error_of_the_product(name):
             random_seed=seed,
         )
 
-    found = [gaps(audit("imputed", seed), exact) for seed in (7, 8, 9)]
+    found = [gaps(audit("imputed", seed), each(exact)) for seed in (7, 8, 9)]
     left, wrong = (
         np.median([gap for gap, _ in found], axis=0),
-        gaps(audit("independent-releases", 7), exact)[0],
+        gaps(audit("independent-releases", 7), each(exact))[0],
     )
     noise = 0.45 * np.mean([error**2 for _, error in found])  # variance of a median of three
     assert (left**2).mean() < 0.1**2 * (wrong**2).mean() + 4 * noise
@@ -336,12 +309,6 @@ def test_imputation_with_structural_zeros(zeros_of_three, m):
 # --- limits, order, workers ----------------------------------------------------------------------
 
 
-def planted(n=40, seed=3):
-    rng = np.random.default_rng(seed)
-    k = rng.choice(2, n, p=[0.7, 0.3])
-    return frame(rng.poisson(np.array([[4.0, 20.0], [30.0, 5.0]])[k]))
-
-
 @pytest.fixture(scope="module")
 def easy():
     table = planted(12)
@@ -351,7 +318,7 @@ def easy():
 @pytest.fixture(scope="module")
 def quick():
     model = br.models.PoissonMixture(3)
-    return model.fit(planted(), draws=60, tune=100, chains=2, thin=2, random_seed=1)
+    return model.fit(planted(40), draws=60, tune=100, chains=2, thin=2, random_seed=1)
 
 
 @pytest.mark.parametrize("classes", ["new", "own"])

@@ -12,7 +12,7 @@ from tests.oracles.label_sums import log_label_prior
 LEVELS = (3, 2)  # of two covariates
 
 
-def count_prior(K, shape, rate, *, zeros=None, levels=(), concentration=(1.0, 1.0), level=0.8):
+def count_prior(K, shape, rate, *, zeros=None, levels=(), concentration=(1.0, 1.0), **how):
     starts = 2 * len(shape) + np.concatenate([[0], np.cumsum(levels)]).astype(np.int64)
     return Prior(
         n_classes=K,
@@ -20,8 +20,9 @@ def count_prior(K, shape, rate, *, zeros=None, levels=(), concentration=(1.0, 1.
         shape=np.array(shape, float),
         rate=np.array(rate, float),
         inflation=zeros,
-        level=level,
+        level=0.8,
         starts=starts,
+        **how,
     )
 
 

@@ -72,18 +72,18 @@ def exact_log_evidence(y, Z, i, guess, K, levels, *, own=False, columns=None, **
     return log_marginal(joint, K, levels, **prior) - log_marginal(units, K, levels, **prior)
 
 
-def monte_carlo_log_evidence(y, Z, guesses, K, levels, synthesized, *, draws, rng, prior):
-    """log p(Z^s | y_us, y*) for fresh classes given unsynthesised values, by draws from the prior.
-
-    Z (n, p), or (m, n, p) of data sets from one draw. ``guesses`` of each record i. Returns two
-    mappings of i: the log evidence of each guess relative to the first, and its standard error.
-    """
+def theta_from_prior(K, levels, draws, rng, prior):
+    """Weights (draws, K) and level probabilities, one (draws, K, d) each."""
     (a, b), level_prior = prior["concentration"], prior["level_prior"]
     alpha = rng.gamma(a, 1 / b, draws)
-    V = np.stack([rng.beta(1, np.maximum(alpha, 1e-12)) for _ in range(K - 1)], axis=1)
-    pi = np.concatenate([V, np.ones((draws, 1))], axis=1)
-    pi[:, 1:] *= np.cumprod(1 - V, axis=1)
-    phi = [rng.dirichlet(np.full(d, level_prior), (draws, K)) for d in levels]
+    V = [rng.beta(1, np.maximum(alpha, 1e-12)) for _ in range(K - 1)]
+    pi = np.stack([*V, np.ones(draws)], axis=1)
+    pi[:, 1:] *= np.cumprod(1 - pi[:, :-1], axis=1)
+    return pi, [rng.dirichlet(np.full(d, level_prior), (draws, K)) for d in levels]
+
+
+def density_of(pi, phi):
+    """p(values in these columns | Theta), shape (draws,)."""
 
     @cache
     def of_cell(cell):
@@ -93,16 +93,25 @@ def monte_carlo_log_evidence(y, Z, guesses, K, levels, synthesized, *, draws, rn
         return mass.sum(axis=1)
 
     def density(values, columns):
-        return of_cell(tuple((j, int(v)) for j, v in zip(columns, values, strict=True)))
+        return of_cell(tuple((j, int(values[j])) for j in columns))
 
+    return density
+
+
+def monte_carlo_log_evidence(y, Z, guesses, K, levels, synthesized, *, draws, rng, prior):
+    """log p(Z^s | y_us, y*) for fresh classes given unsynthesised values, by draws from the prior.
+
+    Z (n, p), or (m, n, p) of data sets from one draw. ``guesses`` of each record i. Returns two
+    mappings of i: the log evidence of each guess relative to the first, and its standard error.
+    """
+    density = density_of(*theta_from_prior(K, levels, draws, rng, prior))
     every = list(range(len(levels)))
     us = [j for j in every if j not in synthesized]
     release = np.ones(draws)
     for r, z in itertools.product(range(len(y)), np.array(Z).reshape(-1, *np.shape(y))):
-        joint = density(
-            np.r_[np.array(y[r])[us], np.array(z[r])[synthesized]].astype(int), us + synthesized
-        )
-        condition = density(np.array(y[r])[us], us) if us else np.ones(draws)
+        seen = np.array(y[r])
+        seen[synthesized] = z[r][synthesized]
+        joint, condition = density(seen, every), density(seen, us)
         release *= np.divide(joint, condition, out=np.zeros(draws), where=condition > 0)
     found, errors = {}, {}
     for i, mine in guesses.items():
@@ -131,3 +140,17 @@ def log_dirichlet_multinomial(rows, known, levels, a=1.0):
         total += (gammaln(after) - gammaln(before)).sum()
         total += gammaln(before.sum()) - gammaln(after.sum())
     return total
+
+
+def log_bayes_factor(candidate, known, releases, levels):
+    """log p(Z | A, c) - log sum over y' of p(y' | A) p(Z | A, y'), one class, by enumeration."""
+
+    def log_release(value):
+        rows = np.vstack([known, value])
+        return sum(log_dirichlet_multinomial(Z, rows, levels) for Z in releases)
+
+    cells = [np.array([v]) for v in itertools.product(*map(range, levels))]
+    somebody = logsumexp(
+        [log_dirichlet_multinomial(v, known, levels) + log_release(v) for v in cells]
+    )
+    return log_release(np.array([candidate])) - somebody

@@ -5,12 +5,11 @@ known; their values in the synthesised columns are summed over, one by one or as
 """
 
 import itertools
-from functools import cache
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from tests.oracles.label_sums import log_marginal, row
+from tests.oracles.label_sums import density_of, log_marginal, row, theta_from_prior
 
 BATCHES = 20
 
@@ -85,32 +84,6 @@ def monte_carlo_weaker(
         log_e[:, g] = np.log((a ** (1 - len(made)) * b.prod(axis=1)).sum(axis=0) / a.sum(axis=0))
     relative = log_e - log_e[:, :1]
     return relative[-1], relative[:-1].std(axis=0, ddof=1) / np.sqrt(BATCHES)
-
-
-def theta_from_prior(K, levels, draws, rng, prior):
-    """Weights (draws, K) and level probabilities, one (draws, K, d) each."""
-    (a, b), level_prior = prior["concentration"], prior["level_prior"]
-    alpha = rng.gamma(a, 1 / b, draws)
-    V = [rng.beta(1, np.maximum(alpha, 1e-12)) for _ in range(K - 1)]
-    pi = np.stack([*V, np.ones(draws)], axis=1)
-    pi[:, 1:] *= np.cumprod(1 - pi[:, :-1], axis=1)
-    return pi, [rng.dirichlet(np.full(d, level_prior), (draws, K)) for d in levels]
-
-
-def density_of(pi, phi):
-    """p(values in these columns | Theta), shape (draws,)."""
-
-    @cache
-    def of_cell(cell):
-        mass = pi.copy()
-        for j, v in cell:
-            mass *= phi[j][:, :, v]
-        return mass.sum(axis=1)
-
-    def density(values, columns):
-        return of_cell(tuple((j, int(values[j])) for j in columns))
-
-    return density
 
 
 def log_counts(n, a):

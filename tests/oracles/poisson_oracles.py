@@ -6,23 +6,7 @@ import numpy as np
 from scipy import stats
 from scipy.special import gammaln, logsumexp
 
-from bayes_risk.models.mixture.state import Prior
 from tests.oracles.label_sums import log_label_prior
-
-
-def layout(n_classes, shape, rate, *, zeros=None, levels=(), concentration=(1.0, 1.0), swaps=True):
-    shape, rate = np.array(shape, float), np.array(rate, float)
-    starts = 2 * len(shape) + np.concatenate([[0], np.cumsum(levels)]).astype(np.int64)
-    return Prior(
-        n_classes=n_classes,
-        concentration=concentration,
-        shape=shape,
-        rate=rate,
-        inflation=zeros,
-        level=0.8,
-        starts=starts,
-        swaps=swaps,
-    )
 
 
 def random_theta(rng, prior, scale=10.0):

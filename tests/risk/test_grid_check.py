@@ -22,7 +22,7 @@ def outcome(fit, release, grid, **how):
 
 
 @cache
-def released(family="normal", n=150, spread=0.5, leverage=None, seed=1, scale=1.0, shift=0.0):
+def released(family="normal", n=150, spread=0.5, leverage=None, seed=1, scale=1.0, shift=0.0, m=5):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=n)
     if leverage is not None:
@@ -31,7 +31,7 @@ def released(family="normal", n=150, spread=0.5, leverage=None, seed=1, scale=1.
     df = pd.DataFrame({"x": x, "y": np.exp(y) if family == "lognormal" else y})
     model = br.models.Regression({"y": "1 + x"}, families={"y": family})
     fit = model.fit(df, draws=20, chains=2, random_seed=1)
-    return fit, fit.synthesize(5, random_seed=2)
+    return fit, fit.synthesize(m, random_seed=2)
 
 
 @pytest.mark.check

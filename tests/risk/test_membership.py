@@ -7,11 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import linprog
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 from scipy.stats import binomtest, chi2, mannwhitneyu, t
 
 import bayes_risk as br
-from bayes_risk.evidence.presence import normaliser
+from bayes_risk.evidence.leave_one_out import Ratio
+from bayes_risk.evidence.presence import normaliser, odds
 from bayes_risk.risk.membership.computation import (
     MEASURES,
     Others,
@@ -21,44 +22,13 @@ from bayes_risk.risk.membership.computation import (
     power,
     standing,
 )
-from tests.oracles.kernel_twins import categories, codes_of, simulate
-from tests.oracles.label_sums import log_dirichlet_multinomial, log_marginal, row
+from tests.helpers.one_class import one_class, release_of, table_of
+from tests.oracles.kernel_twins import codes_of, simulate
+from tests.oracles.label_sums import log_bayes_factor, log_dirichlet_multinomial
+from tests.oracles.three_records import CELLS, Z1, Z2, fitted, memberships, released, table
 
 ROUNDING = 1e-8
 A = 1.0  # the level prior
-
-
-# --- by hand: one class is the Dirichlet-multinomial model ---------------------------------------
-
-
-def log_bayes_factor(candidate, known, releases, levels):
-    """log p(Z | A, c) - log sum over y' of p(y' | A) p(Z | A, y'), by enumeration."""
-
-    def log_release(value):
-        rows = np.vstack([known, value])
-        return sum(log_dirichlet_multinomial(Z, rows, levels) for Z in releases)
-
-    cells = [np.array([v]) for v in product(*map(range, levels))]
-    somebody = logsumexp(
-        [log_dirichlet_multinomial(v, known, levels) + log_release(v) for v in cells]
-    )
-    return log_release(np.array([candidate])) - somebody
-
-
-def table_of(codes, levels):
-    return pd.DataFrame(
-        {f"x{j}": categories(np.asarray(codes)[:, j], d) for j, d in enumerate(levels)}
-    )
-
-
-def one_class(table, draws=4):
-    return br.models.DPMPM(n_classes=1).fit(
-        table, draws=draws, tune=0, chains=2, thin=1, random_seed=1
-    )
-
-
-def release_of(tables):
-    return br.Release(datasets=list(tables), synthesized=list(tables[0]))
 
 
 def without(codes, i):
@@ -152,52 +122,44 @@ def test_derivatives_of_the_normaliser(m, linked):
             assert at.by_release[0][k] == pytest.approx((moved[0] - moved[1]) / (2 * h), abs=1e-6)
 
 
+@pytest.mark.parametrize(("L", "drawn", "linked"), [(0, 0, 0), (4, 0, 0), (4, 1, 0), (4, 0, 1)])
+def test_deviations_of_the_odds(L, drawn, linked):
+    """Of the base fit and of each augmented one, along its own; against finite differences."""
+    rng = np.random.default_rng(3)
+    values = np.log(rng.dirichlet(np.ones(2 + L), 4))[:, :, None]  # of the base and of 3 releases
+    moves = rng.normal(size=values.shape)
+    log_q = np.log(rng.dirichlet(np.ones(L)))[:, None] if drawn else None
+
+    def found(at):
+        each = zip(at, moves.astype(np.float32), strict=True)
+        some = [Ratio(value=v, deviation=m[None], khat=one, ess=one) for v, m in each]
+        return odds(some, L, log_q, bool(linked))
+
+    one, h = np.ones(1), 1e-5
+    for j, said in enumerate(found(values).deviations):
+        step = h * moves * (np.arange(4) == j)[:, None, None]
+        up, down = (found(values + s).log_bayes_factor for s in (step, -step))
+        moved = (up - down) / (2 * h)
+        assert said[0] == pytest.approx(moved, abs=1e-5)
+
+
 # --- two classes: brute force over labels --------------------------------------------------------
 
-PRIOR = {"concentration": (0.5, 0.5), "level_prior": 1.0}
-Y = np.array([[0, 0], [0, 1], [1, 1]])
-RELEASES = [np.array([[1, 1], [0, 0], [1, 1]]), np.array([[0, 0], [0, 0], [1, 0]])]
-CELLS = list(product((0, 1), repeat=2))
+RELEASES = [Z1, Z2]
 
 
 @pytest.fixture(scope="module")
 def two_classes():
-    model = br.models.DPMPM(n_classes=2, concentration_prior=(0.5, 0.5))
     with pytest.warns(br.TruncationWarning):
-        return model.fit(table_of(Y, (2, 2)), draws=600, tune=200, chains=4, thin=5, random_seed=5)
-
-
-def by_brute_force(i, candidate, releases, own):
-    def log_p(units):
-        return log_marginal(units, 2, (2, 2), **PRIOR)
-
-    def log_release(value):
-        y = Y.copy()
-        y[i] = value
-        units = [row(r) for r in y]
-        total = 0.0
-        for Z in releases:
-            joined = [u + row(z) for u, z in zip(units, Z, strict=True)]
-            total += log_p(joined if own else units + [row(z) for z in Z]) - log_p(units)
-        return total
-
-    known = [row(r) for r in without(Y, i)]
-    somebody = logsumexp([log_p([*known, row(c)]) - log_p(known) + log_release(c) for c in CELLS])
-    return log_release(candidate) - somebody
+        return fitted(draws=600, thin=5)
 
 
 @pytest.mark.parametrize(("m", "own"), [(1, False), (2, False), (1, True), (2, True)])
 @pytest.mark.slow
 def test_two_classes_by_brute_force(two_classes, m, own):
-    tables = [table_of(z, (2, 2)) for z in RELEASES[:m]]
-    classes = "own" if own else "new"
-    release = br.Release(datasets=tables, synthesized=["x0", "x1"], classes=classes)
-    others = table_of(CELLS, (2, 2))
-    found = br.membership(two_classes, release, others=others, random_seed=7)
-    exact = {(i, c): by_brute_force(i, c, RELEASES[:m], own) for i in range(3) for c in CELLS}
-    expected = [exact[i, tuple(Y[i])] for i in range(3)]
-    expected += [np.mean([exact[i, c] for i in range(3)]) for c in CELLS]
-    z = (found.log_bayes_factor - expected) / found.mcse
+    release = released(RELEASES[:m], classes="own" if own else "new")
+    found = br.membership(two_classes, release, others=table(CELLS), random_seed=7)
+    z = (found.log_bayes_factor - memberships(RELEASES[:m], own)) / found.mcse
     assert (np.abs(z) < 4).all(), z
     assert found.mcse.max() < 0.05
 
@@ -210,10 +172,9 @@ def doubtful(log_weights, reff):
 @pytest.mark.slow
 def test_refits_agree_with_brute_force(two_classes, monkeypatch):
     monkeypatch.setattr("bayes_risk.evidence.leave_one_out.pareto_smoothed", doubtful)
-    release = release_of([table_of(z, (2, 2)) for z in RELEASES])
-    found = br.membership(two_classes, release, random_seed=7, refit_budget=3)
+    found = br.membership(two_classes, released(RELEASES), random_seed=7, refit_budget=3)
     assert not found.khat.any()
-    expected = [by_brute_force(i, tuple(Y[i]), RELEASES, False) for i in range(3)]
+    expected = memberships(RELEASES)[:3]
     assert (np.abs(found.log_bayes_factor - expected) < 4 * found.mcse).all()
 
 
@@ -663,7 +624,7 @@ def test_a_standing_of_nobody():
 
 def test_doubt_is_a_warning(two_classes, monkeypatch):
     monkeypatch.setattr("bayes_risk.evidence.leave_one_out.pareto_smoothed", doubtful)
-    release = release_of([table_of(z, (2, 2)) for z in RELEASES])
+    release = released(RELEASES)
     with pytest.warns(br.UnreliableWeightsWarning, match="2 of 3 log Bayes factors are unreliable"):
         found = br.membership(two_classes, release, random_seed=7, refit_budget=1)
     assert found.records["reliable"].sum() == 1

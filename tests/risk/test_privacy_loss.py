@@ -10,19 +10,14 @@ from scipy.special import expit
 
 import bayes_risk as br
 from bayes_risk.risk.privacy_loss import PrivacyLoss
+from tests.helpers.one_class import one_class
 from tests.oracles.kernel_twins import codes_of, simulate
 
 A = 1.0  # the level prior
 
 
-def one_class(table, draws=10):
-    return br.models.DPMPM(n_classes=1).fit(
-        table, draws=draws, tune=0, chains=2, thin=1, random_seed=1
-    )
-
-
 def evidence_of(table, m, **options):
-    fit = one_class(table)
+    fit = one_class(table, draws=10)
     return br.attribute_evidence(fit, fit.synthesize(m, random_seed=2), random_seed=3, **options)
 
 

@@ -10,6 +10,7 @@ import xarray as xr
 
 import bayes_risk as br
 from bayes_risk.data.variables import Number, Variable
+from tests.helpers.one_class import one_class
 from tests.oracles.kernel_twins import simulate
 
 SECRET = "Zwiebelschneider"
@@ -238,8 +239,7 @@ def test_one_screen_with_a_sentence():
 def fitted():
     """A table of 40 records, and a fit whose posterior is known: no tuning, no thinning."""
     table = simulate(40, (3, 2), seed=71)
-    sampling = {"draws": 10, "tune": 0, "chains": 2, "thin": 1}
-    return table, br.models.DPMPM(n_classes=1).fit(table, random_seed=1, **sampling)
+    return table, one_class(table, draws=10)
 
 
 @cache
@@ -266,7 +266,7 @@ def test_a_real_result_keeps_its_promises():
 
 def test_targets_by_label_mask_and_number():
     table = simulate(40, (3, 2), seed=71).set_axis([f"r{i}" for i in range(40)])
-    fit = br.models.DPMPM(n_classes=1).fit(table, draws=10, tune=0, chains=2, thin=1, random_seed=1)
+    fit = one_class(table, draws=10)
     release = fit.synthesize(1, random_seed=2)
 
     def index(targets):

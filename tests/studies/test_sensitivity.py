@@ -47,6 +47,12 @@ def mean_probability(risk):
     return risk.summary().loc["mean_probability", "value"]
 
 
+def is_audit(found, fit, release, at, **how):
+    """The mean probability of a setting is that of an audit of its own."""
+    direct = br.attribute_risk(fit, release, **{"random_seed": 3, "refit_budget": 0} | how)
+    assert float(found.dataset["mean_probability"].sel(at)) == mean_probability(direct)
+
+
 # --- cells -------------------------------------------------------------------------------------
 
 
@@ -106,9 +112,8 @@ def test_doublings_and_refits_are_those_of_the_audit(mixture):
     options["targets"] = 8
     found = br.sensitivity(fit, release, over={"guesses": [1, 2]}, **options)
     for distance in (1, 2):
-        direct = br.attribute_risk(fit, release, guesses=br.Neighbourhood(distance), **options)
-        there = found.dataset["mean_probability"].sel(guesses=distance)
-        assert float(there) == mean_probability(direct)
+        how = options | {"guesses": br.Neighbourhood(distance)}
+        is_audit(found, fit, release, {"guesses": distance}, **how)
 
 
 @quiet
@@ -143,8 +148,7 @@ def test_fewer_data_sets_of_closed_form_evidence_are_their_own_audits():
     assert found.dataset["m"].to_numpy().tolist() == [1, 2, 3]
     for m in (1, 2, 3):
         few = br.Release(datasets=release.datasets[:m], synthesized=["y"])
-        direct = br.attribute_risk(fit, few, guesses=grid, random_seed=3)
-        assert float(found.dataset["mean_probability"].sel(m=m)) == mean_probability(direct)
+        is_audit(found, fit, few, {"m": m}, guesses=grid)
 
 
 @quiet
@@ -168,11 +172,7 @@ def test_what_the_intruder_takes_the_mechanism_to_be():
     )
     assert found.base == {"classes": "own"}
     for classes in ("new", "own"):
-        direct = br.attribute_risk(
-            fit, replace(release, classes=classes), random_seed=3, refit_budget=0
-        )
-        there = found.dataset["mean_probability"].sel(classes=classes)
-        assert float(there) == mean_probability(direct)
+        is_audit(found, fit, replace(release, classes=classes), {"classes": classes})
 
 
 @quiet
@@ -185,16 +185,8 @@ def test_knowledge_of_records_is_a_curve_of_audits(mixture):
     assert found.base == {"knows_records": 1.0, "prior": "uniform"}
     for share, known in ((0.0, "none"), (0.5, 0.5)):
         for prior in over["prior"]:
-            direct = br.attribute_risk(
-                fit,
-                one,
-                prior=prior,
-                intruder=br.Intruder(knows_records=known),
-                random_seed=3,
-                refit_budget=0,
-            )
-            there = found.dataset["mean_probability"].sel(knows_records=share, prior=prior)
-            assert float(there) == mean_probability(direct)
+            how = {"prior": prior, "intruder": br.Intruder(knows_records=known)}
+            is_audit(found, fit, one, {"knows_records": share, "prior": prior}, **how)
 
 
 @quiet
@@ -266,10 +258,9 @@ def test_hyper_priors_are_refitted_where_the_weights_fail(mixture):
     far = found.dataset.sel({"hyper level_prior": 60.0})
     assert near["hyper_refitted"] == 0 and far["hyper_refitted"] == 1
     assert float(far["hyper_khat"]) > 0.7 or float(far["hyper_khat"]) > float(near["hyper_khat"])
-    base = found.dataset.sel({"hyper level_prior": 1.0})
-    direct = br.attribute_risk(fit, release, random_seed=3, refit_budget=0)
-    assert float(base["mean_probability"]) == mean_probability(direct)
-    assert np.isnan(float(base["hyper_khat"]))
+    base = {"hyper level_prior": 1.0}
+    is_audit(found, fit, release, base)
+    assert np.isnan(float(found.dataset.sel(base)["hyper_khat"]))
 
 
 @quiet
@@ -289,14 +280,8 @@ def test_a_refit_is_the_audit_of_that_fit(mixture):
         random_seed=3,
         refit_budget=0,
     )
-    direct = br.attribute_risk(
-        refit(br.models.DPMPM(n_classes=3, level_prior=2.0)),
-        release,
-        random_seed=3,
-        refit_budget=0,
-    )
-    there = found.dataset["mean_probability"].sel({"hyper level_prior": 2.0})
-    assert float(there) == mean_probability(direct)
+    anew = refit(br.models.DPMPM(n_classes=3, level_prior=2.0))
+    is_audit(found, anew, release, {"hyper level_prior": 2.0})
 
 
 @quiet
@@ -324,9 +309,8 @@ def test_exact_regressions_are_fitted_anew_under_any_prior():
         fit, release, over={"hyper": {"prior": {"tight": tight}}}, guesses=grid, random_seed=3
     )
     again, _ = line(prior=tight)
-    direct = br.attribute_risk(again, release, guesses=grid, random_seed=3)
+    is_audit(found, again, release, {"hyper prior": "tight"}, guesses=grid)
     there = found.dataset.sel({"hyper prior": "tight"})
-    assert float(there["mean_probability"]) == mean_probability(direct)
     assert there["hyper_refitted"] == 1 and np.isnan(float(there["hyper_khat"]))
 
 

@@ -100,12 +100,12 @@ def _long(utility: Utility) -> pd.DataFrame:
 
 @line.register
 def _(utility: Utility) -> str:
-    """How well a tree tells the files apart, and the worst pair."""
+    """How well a tree tells the files apart, and the pair worst kept: mean of each file's worst."""
     ratio = number(utility.summary().at["ratio_cart", "value"])
     text = f"a tree distinguishes the files {ratio} times as well as chance"
     if not len(utility.pairs):
         return text
-    (a, b), worst = utility.pairs.index[0], float(utility.pairs["ratio"].iloc[0])
+    worst, (a, b) = utility.summary().at["pairs_worst_ratio", "value"], utility.pairs.index[0]
     return f"{text}; worst pair {a}, {b} ({number(worst)})"
 
 
