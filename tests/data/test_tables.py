@@ -58,6 +58,7 @@ def test_byte_order_marks_and_commas_in_quotes_are_fine(tmp_path):
 
 CUT_SHORT = gzip.compress(b"a,b\n1,2\n" * 99, mtime=0)[:-20]
 NO_PARQUET = "a.parquet' is not a readable Parquet file" if find_spec("pyarrow") else "pyarrow"
+NO_SAV = "is not a readable .sav file" if find_spec("pyreadstat") else "pyreadstat"
 REFUSED = [  # name and content of a file, its index, what is said
     ("bad.csv", "", None, "is empty; its first line must name the columns"),
     ("bad.csv", "a,b,a\n1,2,3\n", None, r"names columns \['a'\] more than once"),
@@ -69,7 +70,7 @@ REFUSED = [  # name and content of a file, its index, what is said
     ("bad.csv.gz", CUT_SHORT, None, r"bad\.csv\.gz' could not be read"),
     ("a.json", "", None, "give a file ending in .csv"),
     ("a.parquet", "a,b\n1,2\n", None, NO_PARQUET),
-    ("a.sav", "a,b\n1,2\n", None, "is not a readable .sav file"),
+    ("a.sav", "a,b\n1,2\n", None, NO_SAV),
     ("a.xls", "x", None, "no known kind; .*save it as .xlsx"),
     ("a.ods", "x", None, "no known kind; .*CSV"),
     ("a.rds", "x", None, "no known kind; .*readRDS"),
