@@ -378,7 +378,7 @@ def test_others_who_are_the_members_are_refused():
     table = simulate(200, (30, 30), seed=1, sharpness=5)
     data = br.Microdata.from_frame(table)
     for others in (table, table.sample(60, random_state=1).reset_index(drop=True)):
-        with pytest.raises(br.InputError, match=f"{len(others)} of the {len(others)} records in"):
+        with pytest.raises(br.InputError, match=f"{len(others)} of the {len(others)} in others"):
             of = data.encode(others, "others"), data.codes, (table.index, others.index)
             Others.of(*of, 7, 5, np.random.default_rng(1))
 
