@@ -210,7 +210,7 @@ def between_modes(risk: AttributeRisk) -> Flags:
 def cure_of(risk: AttributeRisk, which: Flags, width: float = 2.0) -> str:
     """What would settle the records marked: where chains disagree more of them, before all."""
     table = risk.records[which]
-    if (~table["reliable"] & between_modes(risk)[which]).all():  # in which more draws only repeat
+    if (~table["reliable"] & between_modes(risk)[which]).mean() > 0.5:  # more draws only repeat it
         return "modes differ"
     if risk.assumptions.get("evidence", "").startswith("importance"):
         return "importance"
