@@ -113,9 +113,10 @@ def kinds_of(df: pd.DataFrame) -> dict[str, Kind]:
             found[y] = found[y]._replace(taken="out", why=f"it has one value for each {x}")
     groups = [c for c, kind in found.items() if kind.taken in ("category", "codes")]
     levels = {c: pd.factorize(df[c], use_na_sentinel=False)[0] for c in groups}
-    for y in groups[::-1]:  # of two that fix each other the first stays
+    for y in groups[::-1]:  # of two that fix each other the first stays, and of two columns both
         those = (c for c in groups if c != y and found[c].taken != "out")
-        if by := next((c for c in those if _gives(levels[c], levels[y])), ""):
+        many = sum(kind.taken != "out" for kind in found.values()) > 2
+        if many and (by := next((c for c in those if _gives(levels[c], levels[y])), "")):
             found[y] = found[y]._replace(taken="out", why=f"it has one value for each {by}")
     return found
 

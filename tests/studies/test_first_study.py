@@ -634,3 +634,5 @@ def test_a_chain_has_a_model_for_each_synthesised_column(columns, kinds, tmp_pat
     assert utility_of(text, tmp_path) is not None
     with pytest.raises(br.InputError, match="leave out the command, or the chain"):
         br.study_of(df, chain=True, command=["make"])
+    two = br.study_of(df[["province", "region"]]).columns  # nothing else to model: both stay
+    assert "left out" not in {*two["role"]}
