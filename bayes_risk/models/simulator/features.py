@@ -20,6 +20,7 @@ import numpy.typing as npt
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk.data.microdata import Codes, Microdata
 
+from .scores import Score, scores_of
 from .trees import Outcome, PlacedGuesses, Predictors, axes, trees_with_guesses
 
 A = 0.3, 3.0  # added to counts: rare cells, and common ones
@@ -30,9 +31,13 @@ WIDTHS = 0.05, 0.3  # of windows around a number, in its spread
 COPIED = 0.3  # odds of a copy of the record's own value
 WHOLE = "alone", "all"  # contexts in which equal numbers are counted too
 TREES = 6  # guessed columns that trees are grown for, at most
-FIRST, SECOND = ("alone",), ("pair", "all", "own", "own distance")  # kinds tried without others
+FIRST, SECOND = (
+    ("score", "regression"),
+    ("alone", "pair", "all", "own", "own distance"),
+)  # kinds tried first
 SIZES = 2, 3, 5, 7, 10, 15, 20, 30, 50  # rows in a leaf, at least
 LARGEST = 2**40  # numbers of contexts; beyond it they are counted anew
+MOST = 20.0  # of the evidence of a score
 LEVELS = 20  # of a category that a regression looks at
 
 
@@ -62,10 +67,16 @@ class Features:
     order: dict[int, list[int]]
     spread: dict[int, float]
     sizes: dict[int, int] = field(default_factory=dict)
+    scores: list[tuple[Any, Score]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, microdata: Microdata, guessed: Ints, *, linked: bool) -> "Features":
-        """Read off the confidential table, once."""
+    def of(
+        cls, microdata: Microdata, guessed: Ints, *, linked: bool, scores: bool = True
+    ) -> "Features":
+        """Read off the confidential table, once.
+
+        ``scores``: not where records are left out, as they tell how many there are.
+        """
         y, p = microdata.codes.astype(float), len(microdata.columns)
         numbers = [j for j in range(p) if microdata.n_levels[j] == 0]
         quantiles = np.arange(1, BINS) / BINS
@@ -74,7 +85,9 @@ class Features:
         spread = {j: float(np.ptp(end)) or float(np.ptp(y[:, j])) or 1.0 for j, end in ends.items()}
         bins = _binned(y, edges)
         order = {int(j): _associated(bins, int(j)) for j in guessed}
-        return cls(microdata, guessed, linked, edges, order, spread)
+        found = cls(microdata, guessed, linked, edges, order, spread)
+        found.scores.extend(scores_of(y, microdata.n_levels, guessed, order) if scores else ())
+        return found
 
     def made(
         self, y: Codes, Z: Codes, rows: Ints, guesses: Codes, present: Flags | None = None
@@ -127,10 +140,13 @@ class Features:
             known = [k for k in others if k not in self.guessed]
             if j in self.guessed[:TREES] and known:
                 yield from self._in_trees(look, j, known)
-            if j in self.spread and look.present.all():
+            if j in self.spread and self.scores:
                 for t in sorted({0, 1, 2, len(known)}):
                     if t <= len(known):
                         yield ("regression", t), look.regression(j, known[:t], self)
+        for name, score in self.scores:
+            told = score.evidence(look.y, look.Z, look.W, look.rows)
+            yield ("score", name), np.clip(told, -MOST, MOST)
         if self.linked:
             yield from self._own(look)
 
@@ -209,6 +225,7 @@ class _Look:
     rows: Ints
     present: Flags  # (n,): which rows of y the table holds
     bins: _Split  # of all columns, with a last axis p
+    kept: dict[Any, Any] = field(default_factory=dict)  # places that were found
 
     @classmethod
     def of(
@@ -245,18 +262,25 @@ class _Look:
         self, j: int, contexts: _Split, widths: Sequence[float]
     ) -> Iterator[tuple[Array, Array]]:
         """Rows of each file (m, U, G) and of y_-i (U, G) near a guess, within its context."""
-        y, Z, W = (table[..., j] for table in (self.y, self.Z, self.W))
-        line = np.unique(np.concatenate([y, Z.ravel()]))
-        M = len(line) + 1
-        of_y = contexts.y * M + np.searchsorted(line, y)
-        sorted_y, own = np.sort(of_y[self.present]), of_y[self.rows][:, None]
         there = self.present[self.rows][:, None]
-        sorted_Z = np.sort(contexts.Z * M + np.searchsorted(line, Z), axis=1)
         for width in widths:
-            low = contexts.W * M + np.searchsorted(line, W - width, "left")
-            high = contexts.W * M + np.searchsorted(line, W + width, "right")  # the first beyond
-            k = _between(sorted_y, low, high) - (there & (own >= low) & (own < high))
-            yield np.stack([_between(one, low, high) for one in sorted_Z]), k.astype(float)
+            M, y, Z, *ends = self._places(j, width)
+            low, high = (contexts.W * M + end for end in ends)
+            order, of_y = np.argsort(low, axis=None), contexts.y * M + y
+            lines = of_y[self.present], *(contexts.Z * M + Z)
+            k, *z = (_between(np.sort(line), low, high, order) for line in lines)
+            own = of_y[self.rows][:, None]
+            yield np.stack(z), k - (there & (own >= low) & (own < high))
+
+    def _places(self, j: int, width: float) -> Any:
+        """One more than the values of a column; ranks of y, of Z, of the ends around guesses."""
+        if (j, width) not in self.kept:
+            y, Z, W = (table[..., j] for table in (self.y, self.Z, self.W))
+            line = np.unique(np.concatenate([y, Z.ravel()]))
+            at: Any = (y, "left"), (Z, "left"), (W - width, "left"), (W + width, "right")
+            ranks = (np.searchsorted(line, value, side) for value, side in at)
+            self.kept[j, width] = len(line) + 1, *ranks
+        return self.kept[j, width]
 
     def regression(self, j: int, known: Sequence[int], how: Features) -> Array:
         """Log likelihood of Z in the normal regression that y_-i and a guess yield, (U, G)."""
@@ -300,9 +324,12 @@ def _logs(
             yield (kind, (w, "new")), ((z > 0) & (k == 0)).sum(axis=0).astype(float)
 
 
-def _between(line: Ints, low: Ints, high: Ints) -> Array:
-    """How many of a sorted line lie from low up to, but not at, high."""
-    return (np.searchsorted(line, high) - np.searchsorted(line, low)).astype(float)
+def _between(line: Ints, low: Ints, high: Ints, order: Ints) -> Array:
+    """How many of a sorted line lie from low up to, but not at, high; ``order``: that of low."""
+    out = np.empty(low.shape)  # searches in order are fast
+    a, b = (np.searchsorted(line, end.ravel()[order]) for end in (low, high))
+    out.ravel()[order] = b - a
+    return out
 
 
 def _renumbered(contexts: _Split) -> tuple[_Split, int]:

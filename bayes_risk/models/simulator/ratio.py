@@ -27,7 +27,8 @@ FOLDS = 10  # of runs, at most; an even number
 NEWTON = 6  # steps of the whole fit, at most
 SMALL = 1e-6  # what a step gains
 STEPS = 2  # of fits without a fold, from the whole fit
-CAUTION = 1.0  # standard errors of the gain
+CAUTION = 1.0  # standard errors of the gain, by which a penalty is chosen
+BETTER = 2.0  # of what further features add, above which they are taken
 DIRECTIONS = 12  # of errors that are kept
 SURE = 0.99  # of a gain above 0
 
@@ -83,7 +84,7 @@ def fitted_ratio(examples: Examples, steps: Ints) -> RatioFit:
     """Fit to all runs and without each fold; choose features and penalty by the runs left out.
 
     ``steps`` (d,): features of the first step are tried by themselves, then those of the second
-    with them, and so on.
+    with them, and so on: they are taken if they add more than `BETTER` standard errors.
     """
     F, scale = _standardised(examples)
     runs = int(examples.run.max()) + 1
@@ -93,35 +94,32 @@ def fitted_ratio(examples: Examples, steps: Ints) -> RatioFit:
     best: _Choice | None = None
     for some in (np.flatnonzero(steps <= step) for step in np.unique(steps)):
         sums = _Sums(F[..., some], examples.log_share, examples.drawn, fold)
-        w, before_it = np.zeros(len(some)), -np.inf
+        w, here = np.zeros(len(some)), None
         for penalty in PENALTIES:
             w, scores, H = sums.fits(w, penalty)
             log_p = normalised(scores + examples.log_share)
             gain = np.bincount(examples.run, log_p[at] - before[at]) / np.bincount(examples.run)
-            error = float(gain.std(ddof=1) / np.sqrt(len(gain)))
-            worth = float(gain.mean()) - CAUTION * error
-            if best is None or worth > best.worth + 1e-12:
-                sure = gain.mean() > stdtrit(len(gain) - 1, SURE) * error
-                best = _Choice(worth, bool(sure), some, penalty, w, H, log_p, gain)
-            if worth < before_it:  # smaller ones fit worse still
-                break
-            before_it = worth
+            if here is not None and _less(gain, CAUTION) < _less(here.gain, CAUTION) + 1e-12:
+                break  # smaller ones fit worse still
+            here = _Choice(some, penalty, w, H, log_p, gain)
+        assert here is not None
+        if best is None or _less(here.gain - best.gain, BETTER) > 0:
+            best = here
     assert best is not None
     log_p, gain = best.log_p, best.gain
-    if not best.sure:  # nothing is known to be disclosed
+    sure = _less(gain, float(stdtrit(len(gain) - 1, SURE))) > 0
+    if not sure:  # nothing is known to be disclosed
         log_p, gain = before, np.zeros(len(gain))
     weights, directions = np.zeros(len(scale)), np.zeros((DIRECTIONS, len(scale)))
-    weights[best.some] = best.sure * best.w / scale[best.some]
-    found = _directions(F[..., best.some], examples, best)
+    weights[best.some] = sure * best.w / scale[best.some]
+    found = _directions(F[..., best.some], examples, best, sure)
     directions[: len(found), best.some] = found / scale[best.some]
     return RatioFit(weights=weights, directions=directions, log_p=log_p, gain=gain)
 
 
 class _Choice(NamedTuple):
-    """A set of features, its penalty; what it is worth in runs that were left out."""
+    """A set of features, its penalty; what it gains in runs that were left out."""
 
-    worth: float
-    sure: bool  # that something is disclosed
     some: Ints
     penalty: float
     w: Array
@@ -140,7 +138,12 @@ def _standardised(examples: Examples) -> tuple[Array, Array]:
     return F / scale, scale
 
 
-def _directions(F: Array, examples: Examples, best: _Choice) -> Array:
+def _less(gain: Array, errors: float) -> float:
+    """Mean over runs, less so many of its standard errors."""
+    return float(gain.mean() - errors * gain.std(ddof=1) / np.sqrt(len(gain)))
+
+
+def _directions(F: Array, examples: Examples, best: _Choice, sure: bool) -> Array:
     """Of the mean squared error of w, or of 0 in its place, the most important ones (C, d).
 
     With A the inverse of (H + L), H the curvature of the log score, L the penalty, and s_r the
@@ -154,7 +157,7 @@ def _directions(F: Array, examples: Examples, best: _Choice) -> Array:
     np.add.at(by_run, examples.run, off)
     unit, L = np.eye(F.shape[2]), best.penalty * len(F)
     A = np.linalg.inv(best.H + L * unit)
-    every = np.vstack([by_run @ A, np.sqrt(L) * A, (not best.sure) * best.w])
+    every = np.vstack([by_run @ A, np.sqrt(L) * A, (not sure) * best.w])
     # those that move the scores of the examples most
     root = np.linalg.cholesky(best.H / len(F) + 1e-9 * unit)
     _, values, at = np.linalg.svd(every @ root, full_matrices=False)
