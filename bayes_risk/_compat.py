@@ -79,10 +79,10 @@ def taken_apart(data: "xr.Dataset") -> dict[str, Any]:
     """Arrays, texts and plain attributes, as `xarray.Dataset.from_dict` reads them."""
     found: dict[str, Any] = data.to_dict(data="array")
     variables = {**found["coords"], **found["data_vars"]}
-    for held in variables.values():
-        held["attrs"] = {}
-        if held["data"].dtype.kind not in "biuf":
-            held["data"] = [str(v) for v in held["data"]]
+    for variable in variables.values():
+        variable["attrs"] = {}
+        if variable["data"].dtype.kind not in "biuf":
+            variable["data"] = [str(v) for v in variable["data"]]
     plain = (str, int, float)
     found["attrs"] = {k: v for k, v in found["attrs"].items() if isinstance(v, plain)}
     return found

@@ -46,11 +46,11 @@ def _variance_of_mean(x: Array) -> Array:
     return np.asarray((centred**2).sum(axis=1) / (n * (n - 1)))
 
 
-def standard_error(deviations: Array, *, led: bool) -> Array:
-    """Monte Carlo error of a sum over fits; ``led``: of a few chains, with `student_factor`."""
+def standard_error(deviations: Array, *, few: bool) -> Array:
+    """Monte Carlo error of a sum over fits; ``few``: of a few chains, with `student_factor`."""
     variance = variance_by_fit(deviations)
     error: Array = np.sqrt(variance.sum(axis=0))
-    return error * student_factor(variance, deviations.shape[1]) if led else error
+    return error * student_factor(variance, deviations.shape[1]) if few else error
 
 
 def student_factor(variance: Array, n_batches: int) -> Array:

@@ -189,12 +189,12 @@ class Store:
         if not os.path.lexists(file):
             raise KeyError(path)
         try:
-            with os.fdopen(opened(file, os.O_RDONLY), "rb") as held:
-                written = held.read(HASH)
-                if written != _hash(path, held):
+            with os.fdopen(opened(file, os.O_RDONLY), "rb") as stream:
+                written = stream.read(HASH)
+                if written != _hash(path, stream):
                     raise ValueError("changed")
-                held.seek(HASH)
-                with np.load(held) as arrays:
+                stream.seek(HASH)
+                with np.load(stream) as arrays:
                     return unpacked([arrays[name] for name in arrays.files])
         except (InputError, ValueError, KeyError, TypeError, AttributeError, ImportError, OSError):
             what = "/".join(path)

@@ -65,14 +65,14 @@ def sizes(boxes: Flags, starts: Ints) -> npt.NDArray[np.object_]:
     return np.asarray(np.prod(counts.astype(object), axis=1), dtype=object)
 
 
-def held(boxes: Flags, rows: npt.NDArray[np.integer]) -> Flags:
+def rows_in(boxes: Flags, rows: npt.NDArray[np.integer]) -> Flags:
     """Which rows of level positions (n, p) lie in a box, shape (n,)."""
     out = np.zeros(len(rows), dtype=np.bool_)
-    _fill_held(boxes, np.ascontiguousarray(rows, dtype=np.int64), out)
+    _fill_rows_in(boxes, np.ascontiguousarray(rows, dtype=np.int64), out)
     return out
 
 
-def guesses_held(
+def guesses_in(
     boxes: Flags,
     rows: npt.NDArray[np.integer],
     columns: npt.NDArray[np.integer],
@@ -81,7 +81,7 @@ def guesses_held(
     """Which guesses (G, U, q) for some columns of rows of positions (U, p) lie in a box, (G, U)."""
     out = np.zeros(guesses.shape[:2], dtype=np.bool_)
     guesses = np.ascontiguousarray(guesses, dtype=np.int32)  # one kind: compiled once
-    _fill_guesses_held(boxes, rows.astype(np.int64), columns.astype(np.int64), guesses, out)
+    _fill_guesses_in(boxes, rows.astype(np.int64), columns.astype(np.int64), guesses, out)
     return out
 
 
@@ -100,13 +100,13 @@ def in_boxes(boxes, row):  # type: ignore[no-untyped-def]  # numba reads no anno
 
 
 @numba.njit(cache=True, nogil=True)
-def _fill_held(boxes, rows, out):  # type: ignore[no-untyped-def]
+def _fill_rows_in(boxes, rows, out):  # type: ignore[no-untyped-def]
     for i in range(rows.shape[0]):
         out[i] = in_boxes(boxes, rows[i])
 
 
 @numba.njit(cache=True, nogil=True)
-def _fill_guesses_held(boxes, rows, columns, guesses, out):  # type: ignore[no-untyped-def]
+def _fill_guesses_in(boxes, rows, columns, guesses, out):  # type: ignore[no-untyped-def]
     row = np.empty(rows.shape[1], np.int64)
     for u in range(rows.shape[0]):
         row[:] = rows[u]

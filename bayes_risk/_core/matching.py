@@ -173,8 +173,8 @@ class Combinations:
     def dense(self) -> Ints:
         """Numbers 0, 1, ... without gaps, in order."""
         if self.size <= TABLE_PER_RECORD * len(self.number):  # few enough to look each one up
-            held = np.bincount(self.number, minlength=self.size) > 0
-            self.number, self.size = (np.cumsum(held) - 1)[self.number], int(held.sum())
+            occurs = np.bincount(self.number, minlength=self.size) > 0
+            self.number, self.size = (np.cumsum(occurs) - 1)[self.number], int(occurs.sum())
         else:
             distinct, self.number = np.unique(self.number, return_inverse=True)
             self.size = len(distinct)
@@ -227,10 +227,10 @@ def settle(found: Matches, cells: Cells) -> Matches:
     found = found._replace(inside=np.where(nothing, float(cells.certain), found.inside))
     if not cells.used:
         return found
-    lost = nothing & (cells.size > 0)
+    unmatched = nothing & (cells.size > 0)
     return found._replace(
         c=np.where(nothing, cells.size, found.c),
         hits=np.where(nothing, cells.own, found.hits),
         one=np.where(nothing, cells.one, found.one),
-        top=np.where(lost, 1 / np.maximum(cells.size, 1), found.top),
+        top=np.where(unmatched, 1 / np.maximum(cells.size, 1), found.top),
     )

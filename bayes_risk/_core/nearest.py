@@ -41,7 +41,7 @@ class RecordTree(NamedTuple):
     high_code: npt.NDArray[np.int32]
     low: Array  # (P, K), of numbers that are there
     high: Array
-    lost: Flags  # (P, K), whether some number is missing
+    missing: Flags  # (P, K), whether some number is missing
     alike: Flags  # (P,), whether all its records are equal
 
 
@@ -62,11 +62,11 @@ def index_of(points: Points) -> Index:
     return Index(order, tree, points.only(order))
 
 
-def nearest(points: Points, asked: Points, own: Ints | None = None) -> Array:
+def nearest(points: Points, query: Points, own: Ints | None = None) -> Array:
     """Distances (N,) to the nearest point, NaN without one; ``own``: rows that are left out."""
     if len(points.codes) < (1 if own is None else 2):
-        return np.full(len(asked.codes), np.nan)
-    return np.asarray(np.sqrt(two_nearest(points, asked, own).first))
+        return np.full(len(query.codes), np.nan)
+    return np.asarray(np.sqrt(two_nearest(points, query, own).first))
 
 
 class Two(NamedTuple):
@@ -80,7 +80,7 @@ class Two(NamedTuple):
 
 def two_nearest(
     points: Points | Index,
-    asked: Points,
+    query: Points,
     own: Ints | None = None,
     units: Ints | None = None,
     limit: Array | None = None,
@@ -92,23 +92,23 @@ def two_nearest(
     search for a record ends with any point that is nearer than this squared distance. ``reach``:
     points that are so many times as far as the nearest, in squares, need not be found.
     """
-    order, tree, held = points if isinstance(points, Index) else index_of(points)
-    place = np.full(len(asked.codes), -1) if own is None else np.argsort(order)[own]
+    order, tree, ordered = points if isinstance(points, Index) else index_of(points)
+    place = np.full(len(query.codes), -1) if own is None else np.argsort(order)[own]
     unit = order if units is None else units[order]
     least = np.zeros(len(place)) if limit is None else limit
-    found = _search(held, tree, asked, place, unit, units is None, least, float(reach))
+    found = _search(ordered, tree, query, place, unit, units is None, least, float(reach))
     return Two(order[found[0]], *found[1:])
 
 
-def nearest_units(points: Points, units: Ints, asked: Ints, limit: Array | None = None) -> Two:
+def nearest_units(points: Points, units: Ints, wanted: Ints, limit: Array | None = None) -> Two:
     """Of each asked unit, that of the nearest point of another, by the nearest of its own points.
 
     ``row`` is a unit here, and ``ties`` the row of its own point. ``limit``: as of `two_nearest`,
     of each asked unit.
     """
-    rows = np.flatnonzero(np.isin(units, asked))
+    rows = np.flatnonzero(np.isin(units, wanted))
     least = np.full(1 + int(units.max()), np.inf)
-    np.minimum.at(least, asked, 0.0 if limit is None else limit)
+    np.minimum.at(least, wanted, 0.0 if limit is None else limit)
     near = two_nearest(points, points.only(rows), rows, units, least[units[rows]])
     order = np.lexsort((rows, near.first, units[rows]))
     of, start, place = np.unique(units[rows][order], return_index=True, return_inverse=True)
@@ -117,7 +117,7 @@ def nearest_units(points: Points, units: Ints, asked: Ints, limit: Array | None 
     same = units[near.row[order]] == to[place]
     next_one = np.where(same, near.second[order], near.first[order])
     second = np.minimum.reduceat(next_one, start)
-    at = np.searchsorted(of, asked)
+    at = np.searchsorted(of, wanted)
     return Two(to[at], near.first[best][at], second[at], rows[best][at])
 
 
@@ -173,7 +173,7 @@ def _tree_of(points, cutting, seen):  # type: ignore[no-untyped-def]  # numba re
         P += 1
     low_code, high_code = np.empty((P, C), np.int32), np.empty((P, C), np.int32)
     low, high = np.full((P, K), np.nan), np.full((P, K), np.nan)
-    lost, alike = np.zeros((P, K), np.bool_), np.zeros(P, np.bool_)
+    missing, alike = np.zeros((P, K), np.bool_), np.zeros(P, np.bool_)
     for b in range(P - 1, -1, -1):
         if right[b] < 0:
             first, alike[b] = order[start[b]], True
@@ -186,12 +186,12 @@ def _tree_of(points, cutting, seen):  # type: ignore[no-untyped-def]  # numba re
                     high_code[b, c] = max(high_code[b, c], points.codes[i, c])
                 for k in range(K):
                     x = points.numbers[i, k]
-                    lost[b, k] |= np.isnan(x)
+                    missing[b, k] |= np.isnan(x)
                     low[b, k], high[b, k] = _wider(low[b, k], high[b, k], x, x)
             for c in range(C):
                 alike[b] &= low_code[b, c] == high_code[b, c]
             for k in range(K):
-                same = not lost[b, k] and low[b, k] == high[b, k]
+                same = not missing[b, k] and low[b, k] == high[b, k]
                 alike[b] &= same or np.isnan(low[b, k])
         else:
             one, other = b + 1, right[b]
@@ -199,11 +199,11 @@ def _tree_of(points, cutting, seen):  # type: ignore[no-untyped-def]  # numba re
                 low_code[b, c] = min(low_code[one, c], low_code[other, c])
                 high_code[b, c] = max(high_code[one, c], high_code[other, c])
             for k in range(K):
-                lost[b, k] = lost[one, k] or lost[other, k]
+                missing[b, k] = missing[one, k] or missing[other, k]
                 low[b, k], high[b, k] = _wider(
                     low[one, k], high[one, k], low[other, k], high[other, k]
                 )
-    boxes = low_code, high_code, low, high, lost, alike
+    boxes = low_code, high_code, low, high, missing, alike
     return order, RecordTree(start[:P], end[:P], right[:P], *boxes)
 
 
@@ -242,8 +242,8 @@ def _gains(points, rows, columns, seen):  # type: ignore[no-untyped-def]
                 x = points.numbers[i, j - C]
                 if x == x:
                     squares += (x - total / there) ** 2
-            lost = 1 - there / n
-            found[at] = lost * (1 - lost) / 2
+            missing = 1 - there / n
+            found[at] = missing * (1 - missing) / 2
             if there:
                 found[at] += 0.75 * squares / there
     return found
@@ -278,9 +278,9 @@ def _halve(points, order, keys, lo, hi, half, column):  # type: ignore[no-untype
 
 
 @numba.njit(cache=True, nogil=True)
-def _search(points, tree, asked, own, unit, single, limit, reach):  # type: ignore[no-untyped-def]
+def _search(points, tree, query, own, unit, single, limit, reach):  # type: ignore[no-untyped-def]
     """Place of the nearest point, squared distances to it and the next, and how many tie."""
-    N = len(asked.codes)
+    N = len(query.codes)
     row, ties = np.zeros(N, np.int64), np.zeros(N, np.int64)
     first, second = np.full(N, np.inf), np.full(N, np.inf)
     wait, bound = np.empty(DEEP, np.int64), np.empty(DEEP)
@@ -294,7 +294,7 @@ def _search(points, tree, asked, own, unit, single, limit, reach):  # type: igno
                 continue
             if tree.right[b] >= 0:
                 one, other = b + 1, tree.right[b]
-                near, next_one = _outside(tree, one, asked, q), _outside(tree, other, asked, q)
+                near, next_one = _outside(tree, one, query, q), _outside(tree, other, query, q)
                 if near > next_one:
                     one, other, near, next_one = other, one, next_one, near
                 wait[waiting], bound[waiting] = other, next_one
@@ -309,7 +309,7 @@ def _search(points, tree, asked, own, unit, single, limit, reach):  # type: igno
             for i in range(begin, end):
                 if own[q] >= 0 and unit[i] == unit[own[q]]:
                     continue
-                d = _apart(points, i, asked, q, np.nextafter(far, np.inf))
+                d = _apart(points, i, query, q, np.nextafter(far, np.inf))
                 again = ties[q] > 0 and unit[i] == unit[row[q]]
                 if d < first[q]:
                     second[q] = d if each > 1 else second[q] if again else first[q]
@@ -322,36 +322,36 @@ def _search(points, tree, asked, own, unit, single, limit, reach):  # type: igno
 
 
 @numba.njit(cache=True, nogil=True)
-def _apart(points, i, asked, q, best):  # type: ignore[no-untyped-def]
+def _apart(points, i, query, q, best):  # type: ignore[no-untyped-def]
     """Squared distance of point i to asked record q, or something from ``best`` on."""
     total = 0.0
     for c in range(points.codes.shape[1]):
-        total += points.codes[i, c] != asked.codes[q, c]
+        total += points.codes[i, c] != query.codes[q, c]
         if total >= best:
             return total
     for k in range(points.numbers.shape[1]):
-        step = points.numbers[i, k] - asked.numbers[q, k]
+        step = points.numbers[i, k] - query.numbers[q, k]
         if step == step:
             total += step * step
         else:  # one is missing, or both are
-            total += np.isnan(points.numbers[i, k]) != np.isnan(asked.numbers[q, k])
+            total += np.isnan(points.numbers[i, k]) != np.isnan(query.numbers[q, k])
         if total >= best:
             return total
     return total
 
 
 @numba.njit(cache=True, nogil=True)
-def _outside(tree, b, asked, q):  # type: ignore[no-untyped-def]
+def _outside(tree, b, query, q):  # type: ignore[no-untyped-def]
     """What no record of block b is nearer to asked record q than: added in the same order."""
     total = 0.0
     for c in range(tree.low_code.shape[1]):
-        code = asked.codes[q, c]
+        code = query.codes[q, c]
         total += code < tree.low_code[b, c] or code > tree.high_code[b, c]
     for k in range(tree.low.shape[1]):
-        x, low, high = asked.numbers[q, k], tree.low[b, k], tree.high[b, k]
+        x, low, high = query.numbers[q, k], tree.low[b, k], tree.high[b, k]
         if np.isnan(x):
-            total += not tree.lost[b, k]
+            total += not tree.missing[b, k]
             continue
         step = max(low - x, x - high, 0.0) if low == low else 1.0
-        total += min(step * step, 1.0) if tree.lost[b, k] else step * step
+        total += min(step * step, 1.0) if tree.missing[b, k] else step * step
     return total

@@ -283,7 +283,7 @@ def _dask_config(settings: dict[str, Any]) -> AbstractContextManager[Any]:
 def _dask_backend(backend: Any) -> Any:
     """joblib's Dask backend, which is told too when Dask gives a job up, and does not wait on."""
 
-    class Told(type(backend)):  # type: ignore[misc]
+    class NotifiedBackend(type(backend)):  # type: ignore[misc]
         def submit(self, func: Any, callback: Any = None) -> Any:
             future = super().submit(func, callback)
             future.add_done_callback(lambda done: done.exception() and callback(done.exception()))
@@ -299,7 +299,7 @@ def _dask_backend(backend: Any) -> Any:
                 raise out
             return super().retrieve_result_callback(out)
 
-    return Told(client=backend.client)
+    return NotifiedBackend(client=backend.client)
 
 
 # --- the workers of a run --------------------------------------------------------------------

@@ -18,7 +18,7 @@ WHOLE = "in all"
 STOPS = [getattr(signal, s) for s in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, s)]
 
 # callable (stage, done, total); False: no bar; None: as watched; True: a bar
-Asked: TypeAlias = Any
+ProgressOption: TypeAlias = Any
 
 
 def no_progress(stage: str, done: int, total: int) -> None:
@@ -49,11 +49,11 @@ def watched() -> bool:
 
 
 @contextmanager
-def compiling_told(tell: Progress) -> Iterator[None]:
+def reports_compilation(tell: Progress) -> Iterator[None]:
     """Within the block, tell when loops of ours are compiled, which takes seconds and once only."""
     from numba.core import event
 
-    class Told(event.Listener):  # type: ignore[misc]  # numba has no types
+    class CompilationListener(event.Listener):  # type: ignore[misc]  # numba has no types
         depth = 0  # a loop compiles those that it calls; numba lets in one thread at a time
         waiting = ExitStack()
 
@@ -70,7 +70,7 @@ def compiling_told(tell: Progress) -> Iterator[None]:
 
         on_end = on_start
 
-    with event.install_listener("numba:compile", Told()):
+    with event.install_listener("numba:compile", CompilationListener()):
         yield
 
 
@@ -78,18 +78,18 @@ def compiling_told(tell: Progress) -> Iterator[None]:
 def signals_wait() -> Iterator[None]:
     """Handle signals that have a handler of Python's after the block, in the main thread."""
     came: list[tuple[int, Any]] = []
-    held = {}
+    handlers = {}
     if current_thread() is main_thread():
-        held = {s: handler for s in STOPS if callable(handler := signal.getsignal(s))}
-    for number in held:
+        handlers = {s: handler for s in STOPS if callable(handler := signal.getsignal(s))}
+    for number in handlers:
         signal.signal(number, lambda number, frame: came.append((number, frame)))
     try:
         yield
     finally:
-        for number, handler in held.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
         for number, frame in came:
-            held[number](number, frame)
+            handlers[number](number, frame)
 
 
 def shows_progress(function: Function) -> Function:
@@ -106,7 +106,7 @@ def shows_progress(function: Function) -> Function:
                 if show:
                     progress = until.enter_context(handed.bars())
                 if show or outermost:
-                    until.enter_context(compiling_told(progress if show else lambda *_: None))
+                    until.enter_context(reports_compilation(progress if show else lambda *_: None))
                 if not (progress is None or isinstance(progress, bool)):
                     how["progress"] = progress
                 return function(*args, **how)
@@ -117,7 +117,7 @@ def shows_progress(function: Function) -> Function:
     return call  # type: ignore[return-value]
 
 
-def in_part(told: Any, name: str, done: int = 0, total: int = 1) -> Progress:
+def in_part(progress: Any, name: str, done: int = 0, total: int = 1) -> Progress:
     """Progress of something by its steps, known as they come: each is a third of what is left."""
     most, left = 0.0, dict[str, float]()
 
@@ -125,7 +125,7 @@ def in_part(told: Any, name: str, done: int = 0, total: int = 1) -> Progress:
         nonlocal most
         rest = left.setdefault(step, (2 / 3) ** len(left))
         most = max(most, 1 - rest * (1 - n / max(of, 1) / 3))
-        told(name, done + most, total)
+        progress(name, done + most, total)
 
     return tell
 

@@ -165,11 +165,11 @@ def known_columns(
         raise InputError(name, wanted, "is a single string; give a list of column names")
     if hasattr(wanted, "iloc"):
         raise InputError(name, wanted, "holds data; give a list of column names")
-    columns, held = list(wanted), set(present)
+    columns, available = list(wanted), set(present)
     if len(columns) < least:
         raise InputError(name, "is empty; name at least one column")
     for column in columns:
-        if not isinstance(column, Hashable) or column not in held:
+        if not isinstance(column, Hashable) or column not in available:
             raise InputError(
                 name,
                 f"names column {shown(column)}, which {source} does not have; it has "

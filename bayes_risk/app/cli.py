@@ -24,7 +24,7 @@ import typer.core
 
 from bayes_risk._core import __version__
 from bayes_risk._core.errors import Argument, InputError, ModelError, Surface
-from bayes_risk._core.progress import compiling_told, no_bars
+from bayes_risk._core.progress import no_bars, reports_compilation
 from bayes_risk._core.shown import visible
 from bayes_risk._core.surroundings import (
     TEMPORARY,
@@ -38,7 +38,7 @@ INTERRUPTED = 130  # what a command that was stopped returns
 SHOWN = "BAYES_RISK_TRACEBACK"
 FLAGS, FOLDER, QUOTE = "PYTENSOR_FLAGS", "compiledir", "'"
 FULL = (errno.ENOSPC, errno.EDQUOT)
-NO_ROOM = "disk full: free about 200 MiB, or use another disk (TMPDIR=FOLDER, --output FOLDER)"
+DISK_FULL = "disk full: free about 200 MiB, or use another disk (TMPDIR=FOLDER, --output FOLDER)"
 
 PLACE = Path(__file__).parents[1]
 PAGES = next((p for p in (PLACE / "docs", PLACE.parent / "docs") if p.is_dir()), PLACE / "docs")
@@ -86,7 +86,7 @@ def compile_beside(output: Path) -> None:
 def interrupts() -> Iterator[tuple[Callable[[], None], list[warnings.WarningMessage]]]:
     """Make every polite stop signal a KeyboardInterrupt, and hold warnings and log lines back.
 
-    Gives a function that raises a lost interruption, and the warnings, which `told` words.
+    Gives a function that raises a lost interruption, and the warnings, which `warning_texts` words.
     """
     stopped, own = list[bool](), os.getpid()
 
@@ -100,14 +100,14 @@ def interrupts() -> Iterator[tuple[Callable[[], None], list[warnings.WarningMess
         if stopped:
             raise KeyboardInterrupt
 
-    def lost(unraisable: Any) -> None:  # in a callback, where Python prints it and goes on
+    def hook(unraisable: Any) -> None:  # in a callback, where Python prints it and goes on
         if not (stopped and unraisable.exc_type is KeyboardInterrupt):
             shown(unraisable)
 
     names = [n for n in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, n)]
     before = {n: signal.signal(getattr(signal, n), stop) for n in names}
     level, shown = logging.root.manager.disable, sys.unraisablehook
-    sys.unraisablehook = lost
+    sys.unraisablehook = hook
     logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings(record=True, action="always") as caught:
@@ -136,17 +136,17 @@ def withheld(error: BaseException) -> str:
     )
 
 
-def told(caught: Sequence[warnings.WarningMessage]) -> list[str]:
+def warning_texts(caught: Sequence[warnings.WarningMessage]) -> list[str]:
     """Our warnings, each once; then, of those of other packages, only which they are."""
-    said: dict[str, bool] = {}  # by text, whether it is of another package
+    texts: dict[str, bool] = {}  # by text, whether it is of another package
     for w in caught:
         kind, path = w.category, Path(w.filename)
         if issubclass(kind, UserWarning):
             ours = kind.__module__.startswith("bayes_risk.")
             ours = ours or (kind is UserWarning and "bayes_risk" in path.parts)
             place = f"{kind.__name__} ({path.name}, line {w.lineno})"
-            said.setdefault(str(w.message) if ours else place, not ours)
-    return sorted(said, key=lambda text: said[text])
+            texts.setdefault(str(w.message) if ours else place, not ours)
+    return sorted(texts, key=lambda text: texts[text])
 
 
 Options = dict[str, tuple[Any, ...]]
@@ -282,8 +282,8 @@ def radius_of(given: list[str]) -> dict[str, Any]:
         try:
             rule = Relative(units / 100) if number.endswith("%") else Absolute(units)
         except InputError as error:
-            said = f": {error}"
-            raise InputError(f"--radius {part!r}{said}") from None
+            reason = f": {error}"
+            raise InputError(f"--radius {part!r}{reason}") from None
         radius[name] = as_setting(rule)
     return radius
 
@@ -452,8 +452,8 @@ def identify(
 ) -> None:
     """Measure the identification risk of existing files."""
     with _plain_errors(options=True):
-        asked = ("json", "known", "synthesized", "true_match_rate")
-        json, known, synthesized, rate = (given[key] for key in asked)
+        option_names = ("json", "known", "synthesized", "true_match_rate")
+        json, known, synthesized, rate = (given[key] for key in option_names)
         if json is not None and os.path.lexists(json):
             raise InputError(f"{str(json)!r} exists; give a new name to --json")
         if not known and not synthesized:
@@ -508,13 +508,13 @@ def _run(
         check_target(folder, overwrite=dry_run or how["overwrite"])
     compile_beside(folder or Path("identify"))  # before slow imports
     bars, early = terminal.Bars(Console(stderr=True, quiet=quiet)), None
-    with interrupts() as (stop, caught), bars, compiling_told(bars):
+    with interrupts() as (stop, caught), bars, reports_compilation(bars):
 
         def progress(stage: str, done: int, total: int) -> None:
             nonlocal early
             stop()  # PyMC swallows Ctrl-C and goes on with the draws it has
             if early is None and stage != "in all":  # what reading said, before what takes long
-                early = [] if quiet else told(caught)
+                early = [] if quiet else warning_texts(caught)
                 _say(*early)
             bars(stage, done, total)
 
@@ -532,9 +532,9 @@ def _run(
             else:
                 result = run(study, what, **shared, **how)
         except InputError:  # which what reading said may explain
-            _say(*(told(caught) if early is None else ()))
+            _say(*(warning_texts(caught) if early is None else ()))
             raise
-    later = [note for note in told(caught) if note not in (early or [])]
+    later = [note for note in warning_texts(caught) if note not in (early or [])]
     if dry_run:
         _say(*later)
         _print(*str(result).split("\n"))
@@ -571,8 +571,8 @@ def _plain_errors(study_file: Path | None = None, options: bool = False) -> Iter
             raise
         # compilers and HDF5 tell it in their text alone, and PyTensor's errors behind others
         full = any(os.strerror(n) in "".join(format_exception(error)) for n in FULL)
-        said = NO_ROOM if full else str(error) if foreseen else withheld(error)
-        _say("; ".join([f"bayes-risk: {said}", *getattr(error, "__notes__", [])]), style="red")
+        message = DISK_FULL if full else str(error) if foreseen else withheld(error)
+        _say("; ".join([f"bayes-risk: {message}", *getattr(error, "__notes__", [])]), style="red")
         raise typer.Exit(USAGE_ERROR if full or foreseen else UNEXPECTED) from None
 
 

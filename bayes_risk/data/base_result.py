@@ -244,8 +244,8 @@ def of_summary(result: Result) -> Table:
     """The summary as it stands, of a result of which no table is known."""
     rows = result.summary()
     columns = [(str(c).replace("_", " "), lambda row, c=c: number(row[c])) for c in rows]
-    said = f"{result.words()}: file level."
-    return Table(frame=rows, caption=said, head="", columns=columns)
+    caption = f"{result.words()}: file level."
+    return Table(frame=rows, caption=caption, head="", columns=columns)
 
 
 class Drawn(Result):

@@ -94,9 +94,9 @@ def share_alone(column: pd.Series) -> float:
 
 def _units(numbers: pd.Series) -> Iterator[float]:
     """1, 2, 5, 10, ..., above the least difference of two values, up to the range."""
-    held = np.unique(numbers)
+    distinct = np.unique(numbers)
     with np.errstate(over="ignore"):
-        span, least = float(np.ptp(held)), float(np.diff(held).min(initial=np.inf))
+        span, least = float(np.ptp(distinct)), float(np.diff(distinct).min(initial=np.inf))
     if not SMALLEST < span < 1 / SMALLEST:
         return
     for power in range(int(np.floor(np.log10(span / 100))), int(np.ceil(np.log10(span))) + 1):

@@ -168,10 +168,10 @@ def _kind(name: str, column: pd.Series) -> Kind:
         return Kind("out", f"{distinct:,} levels, most with few records", absent)
     category = isinstance(values.dtype, pd.CategoricalDtype)
     try:
-        held = values.cat.categories if category else np.sort(values.unique().astype(object))
+        ordered = values.cat.categories if category else np.sort(values.unique().astype(object))
     except TypeError:
         return Kind("out", "it mixes text with other types: use one type", absent)
-    levels = tuple(scalar(v) for v in held)
+    levels = tuple(scalar(v) for v in ordered)
     if number:
         return Kind("codes", f"{distinct} different numbers: codes of categories", absent, levels)
     return Kind("category", f"{len(levels)} levels", absent, levels)

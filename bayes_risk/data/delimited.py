@@ -105,21 +105,21 @@ def read_delimited(
     for name in others:
         column, look = table[name], looks.get(name)
         if pd.api.types.is_string_dtype(column.dtype) and holds_text(column):
-            table[name], words, said = _typed(column, dialect.decimal, name in numbers)
+            table[name], words, remark = _typed(column, dialect.decimal, name in numbers)
             if words:
                 absent.setdefault(tuple(sorted(words)), []).append(name)
-            if said:
-                said = f"column {name!r} of {str(file)!r} holds numbers and {said}"
-                warnings.warn(said, stacklevel=1)
+            if remark:
+                remark = f"column {name!r} of {str(file)!r} holds numbers and {remark}"
+                warnings.warn(remark, stacklevel=1)
         elif column.dtype == float and look and not look.point and column.notna().any():
             table[name] = column.astype("Int64")
     if absent:
-        table.attrs[WORDS_READ] = sorted({word for held in absent for word in held})
-    for held, every in absent.items():
+        table.attrs[WORDS_READ] = sorted({word for markers in absent for word in markers})
+    for markers, every in absent.items():
         names = [name for name in every if name not in numbers]  # else that was to be expected
         if not names:
             continue
-        which, where = ", ".join(map(repr, held)), f"the numbers of {names} in {str(file)!r}"
+        which, where = ", ".join(map(repr, markers)), f"the numbers of {names} in {str(file)!r}"
         cure = f'if it is a value, "text" as the levels of {names[0]!r} keeps it'
         warnings.warn(f"{which} among {where} is read as missing; {cure}", stacklevel=1)
     return table if columns is None else table[columns]
@@ -193,7 +193,7 @@ def _is_doubtful(column: pd.Series, look: _Look | None) -> bool:
     return look.doubtful or large
 
 
-def _typed(column: pd.Series, decimal: str, asked: bool) -> tuple[pd.Series, list[str], str]:
+def _typed(column: pd.Series, decimal: str, as_numbers: bool) -> tuple[pd.Series, list[str], str]:
     """Numbers where all texts are but words for missing ones, which are given, with a remark."""
     where, distinct = pd.factorize(column)
     numbers, words = numbers_in(distinct, decimal)
@@ -205,11 +205,11 @@ def _typed(column: pd.Series, decimal: str, asked: bool) -> tuple[pd.Series, lis
         what = f"text (in {there.sum():,} rows, first row {there.argmax() + 1}), so it is text"
         cure = "give words for missing values in na, the decimal mark in decimal"
         return column, [], f"{what}; {cure}"
-    lines, said = "\n".join(["", *numbers.index, ""]), ""
+    lines, remark = "\n".join(["", *numbers.index, ""]), ""
     whole = not re.search(f"[{decimal}eEfn]", lines)  # nor inf
     if whole and numbers.dtype != "int64":
         return column, [], ""
-    if not asked:
+    if not as_numbers:
         if CODED.search(lines):
             return column, [], ""
         texts = numbers.index.str.strip()
@@ -218,15 +218,15 @@ def _typed(column: pd.Series, decimal: str, asked: bool) -> tuple[pd.Series, lis
             cure = '"numbers" as its levels makes it numbers'
             return column, [], f"one of them in two spellings, so it is text; {cure}"
         if SPACES.search(lines):
-            said = "blanks for thousands, and was read so; keep it as text by levels, if they are"
-            said += " none"
+            remark = "blanks for thousands, and was read so; keep it as text by levels, if they are"
+            remark += " none"
     known = np.flatnonzero(~distinct.isin(words)) if words else np.arange(len(distinct))
     place = np.full(len(distinct) + 1, -1)  # the last: of what is missing
     place[known] = np.arange(len(known))
     exact = numbers.array if numbers.dtype == float else numbers.astype("Int64").array
     values = exact.take(place[where], allow_fill=True)
     kind = "int64" if numbers.dtype == "int64" and not values.isna().any() else None
-    return pd.Series(values, column.index, kind, column.name), blank, said
+    return pd.Series(values, column.index, kind, column.name), blank, remark
 
 
 def numbers_in(distinct: pd.Index, decimal: str) -> tuple[pd.Series, list[str]]:
@@ -283,10 +283,10 @@ def dialect_of(
         warnings.warn(more, stacklevel=1)
     usual = zip(Dialect._fields, found, Dialect(), strict=True)
     given = {"separator": separator, "decimal": decimal, "encoding": encoding}
-    told = [f"{k} {v!r}" for k, v, first in usual if k in given and given[k] is None and v != first]
-    if told:
-        said = f"{str(file)!r} is read with {', '.join(told)}{SETTLED}"
-        warnings.warn(said, stacklevel=1)
+    seen = [f"{k} {v!r}" for k, v, first in usual if k in given and given[k] is None and v != first]
+    if seen:
+        message = f"{str(file)!r} is read with {', '.join(seen)}{SETTLED}"
+        warnings.warn(message, stacklevel=1)
     return found
 
 
@@ -314,11 +314,11 @@ def _encoding_of(file: Path, given: str | None) -> str:
         return usual
     for encoding in (usual, "cp1252") if given is None else (usual,):
         with suppress(UnicodeDecodeError), _opened(file, Dialect(encoding=encoding)) as text:
-            held, eastern = set[str](), False
+            chars, eastern = set[str](), False
             while part := text.read(1 << 20):
-                held |= set() if part.isascii() else {c for c in set(part) if not c.isascii()}
-                eastern = eastern or bool(held and EASTERN.search(part))
-            if held if given else encoding == usual or (held <= WESTERN and not eastern):
+                chars |= set() if part.isascii() else {c for c in set(part) if not c.isascii()}
+                eastern = eastern or bool(chars and EASTERN.search(part))
+            if chars if given else encoding == usual or (chars <= WESTERN and not eastern):
                 return encoding
     return given or usual
 

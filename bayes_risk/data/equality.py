@@ -62,8 +62,8 @@ class Coded(NamedTuple):
     @property
     def refusal(self) -> str:
         """What is ``apart``, unless all tables hold the same levels: then keys can be compared."""
-        held = [np.unique(part) for part in self.codes] if self.apart else []
-        return self.apart if any(not np.array_equal(held[0], one) for one in held) else ""
+        levels = [np.unique(part) for part in self.codes] if self.apart else []
+        return self.apart if any(not np.array_equal(levels[0], one) for one in levels) else ""
 
 
 def coded(
@@ -76,7 +76,7 @@ def coded(
     places = places or [place_of(l) for l in range(len(columns))]
     kind, parts, notes, shares_levels = _read(name, columns, places, times)
     distinct = list({id(one.rows): one for one in parts}.values())
-    levels, numbers, grid = _levels(kind, [d.held for d in distinct], [d.times for d in distinct])
+    levels, numbers, grid = _levels(kind, [d.values for d in distinct], [d.times for d in distinct])
     if grid:
         t = next(l for l, one in enumerate(parts) if one.rows is distinct[grid[0]].rows)
         notes.append(f"column {name!r} is compared at {grid[1]}, as {places[t]} has it")
@@ -84,7 +84,7 @@ def coded(
     size = 1 + max(int(level.max(initial=0)) for level in levels)
     kept: Any = np.int32 if size < 2**31 else np.int64  # half the memory
     codes = tuple(np.append(of[id(one.rows)], 0).astype(kept)[one.rows] for one in parts)
-    n_values = tuple(len(one.held) for one in parts)
+    n_values = tuple(len(one.values) for one in parts)
     found = Coded(codes, size, kind, numbers, tuple(notes), "", n_values)
     if shares_levels:
         return found
@@ -93,7 +93,7 @@ def coded(
     apart = (
         _apart(name, kind, shown[0], one, l)
         for l, one in zip(places, shown, strict=True)
-        if one.held is not shown[0].held
+        if one.values is not shown[0].values
     )
     return found._replace(apart=next(filter(None, apart), ""))
 
@@ -113,22 +113,22 @@ def _read(
         where, distinct = pd.factorize(column)
         count = np.bincount(where + 1, None if times is None else times[l], len(distinct) + 1)
         values = spelled_values(distinct)
-        held, original = values.held, found.get(id(columns[0]))
+        shown, original = values.values, found.get(id(columns[0]))
         if original is None:
             first = values
         else:
             pair = places[0], place
             same = respelled(name, first, values, original.times[0] > 0, pair)
-            held = same.held
+            shown = same.values
             if first.levels is not None:
-                declared |= bool(pd.Index(held).isin(set(first.known) - set(first.held)).any())
+                declared |= bool(pd.Index(shown).isin(set(first.known) - set(first.values)).any())
             notes += [f"{name} of {place} is read {same.in_words()}"] if same.how else []
             words = [] if original.times[0] or not count[0] else missing_words(first)
-            if len(words) == 1 and words[0] not in held:  # missing in the original's terms
-                held, where = np.append(held, words), np.where(where < 0, len(held), where)
+            if len(words) == 1 and words[0] not in shown:  # missing in the original's terms
+                shown, where = np.append(shown, words), np.where(where < 0, len(shown), where)
                 count = np.append(0, np.roll(count, -1))
                 notes.append(f"missing values of {name} in {place} are a word in {places[0]}")
-        found[id(column)] = _Shown(where, held, count)
+        found[id(column)] = _Shown(where, shown, count)
     every = [found[id(column)] for column in columns]
     parts = [one._replace(times=one.times[1:]) for one in every]
     return first.kind, parts, notes, declared
@@ -139,7 +139,7 @@ def numbers_of(name: str, columns: Sequence[pd.Series], places: Sequence[str]) -
     kind, parts, *_ = _read(name, columns, places)
     if kind not in ("numbers", "truth values"):
         raise InputError(f"column {name!r} of {places[0]} holds {kind}; give numbers")
-    found = [np.append(one.held.astype(np.float64), np.nan)[one.rows] for one in parts]
+    found = [np.append(one.values.astype(np.float64), np.nan)[one.rows] for one in parts]
     return [
         found[0],
         *(values if values is found[0] else snapped(values, found[0]) for values in found[1:]),
@@ -160,8 +160,8 @@ def _levels(
     kind: str, tables: Sequence[npt.NDArray[Any]], counts: Sequence[Ints]
 ) -> tuple[list[Ints], Array, tuple[int, str] | None]:
     """Codes from 1 of the distinct values of each table, None being missing: 0."""
-    there = [pd.notna(held) for held in tables]
-    known = [held[some] for held, some in zip(tables, there, strict=True)]
+    there = [pd.notna(values) for values in tables]
+    known = [values[some] for values, some in zip(tables, there, strict=True)]
     grid, numbers = None, np.zeros(0)
     if kind in ("numbers", "dates"):
         stored = [_numeric(h) for h in known]
@@ -192,32 +192,32 @@ def _levels(
     return levels, numbers, grid
 
 
-def _numeric(held: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _numeric(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Numbers in an array of objects as int64 or double precision, unless they fit neither."""
-    if held.dtype != object or not len(held):
-        return held.astype(np.float64) if held.dtype == object else held
-    if all(isinstance(v, int | np.integer) for v in held):
-        return held if max(map(abs, held)) >= 2**63 else held.astype(np.int64)
-    return held.astype(np.float64)
+    if values.dtype != object or not len(values):
+        return values.astype(np.float64) if values.dtype == object else values
+    if all(isinstance(v, int | np.integer) for v in values):
+        return values if max(map(abs, values)) >= 2**63 else values.astype(np.int64)
+    return values.astype(np.float64)
 
 
-def _one_kind(held: list[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+def _one_kind(arrays: list[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
     """Whole numbers of all tables as they are; beside real ones in double precision."""
-    if len({h.dtype for h in held}) == 1:
-        return held
-    if all(h.dtype != np.float64 or not len(h) for h in held):
-        return [h.astype(object) for h in held]
-    real = [h for h in held if h.dtype == np.float64]
+    if len({h.dtype for h in arrays}) == 1:
+        return arrays
+    if all(h.dtype != np.float64 or not len(h) for h in arrays):
+        return [h.astype(object) for h in arrays]
+    real = [h for h in arrays if h.dtype == np.float64]
     if all((np.abs(h) < WHOLE).all() and (h == np.rint(h)).all() for h in real):
-        return [h.astype(np.int64) if h.dtype == np.float64 else h for h in held]
-    return [h.astype(np.float64) for h in held]
+        return [h.astype(np.int64) if h.dtype == np.float64 else h for h in arrays]
+    return [h.astype(np.float64) for h in arrays]
 
 
 class _Shown(NamedTuple):
     """A column of one table: the place of each record's value, -1: missing; distinct values."""
 
     rows: Any  # None: not known
-    held: npt.NDArray[Any]
+    values: npt.NDArray[Any]
     times: Ints  # records of each value
     codes: Ints = np.zeros(0, np.int64)  # of each value
 
@@ -230,13 +230,13 @@ class _Shown(NamedTuple):
 
 def _apart(name: str, kind: str, original: _Shown, file: _Shown, place: str) -> str:
     """Say that values of a table can hardly be the original's, in the same unit and spelling."""
-    own, shown, held, times = original.codes, file.codes, file.held, file.times
+    own, shown, values, times = original.codes, file.codes, file.values, file.times
     there = shown > 0
     new, n = int(times[there & ~np.isin(shown, own)].sum()), int(times[there].sum())
     text, few = kind == "text", 1 < len(own) <= FEW_LEVELS
     most = new == n or (text and 2 * new > n)
     if kind in ("numbers", "dates") and 0 < n:
-        known, stored = _one_kind([_numeric(original.held), _numeric(held[there])])
+        known, stored = _one_kind([_numeric(original.values), _numeric(values[there])])
         if 2 * int(times[there][~np.isin(stored, known)].sum()) > n:
             real = within_range([known.astype(np.float64), stored.astype(np.float64)])
             unit = _unit(*real) or "in another unit than" * (
@@ -256,7 +256,7 @@ def _apart(name: str, kind: str, original: _Shown, file: _Shown, place: str) -> 
             f"{'no value' if new == n else 'few values'} of column {name!r} of {place} "
             f"{'is' if new == n else 'are'} among the {len(own):,} values of the original; {cure}"
         )
-    if _recoded(original, file, text or few and len(held) <= FEW_LEVELS):
+    if _recoded(original, file, text or few and len(values) <= FEW_LEVELS):
         return (
             f"values that many records of the original have in column {name!r} are missing from "
             f"{place}, and many there have others, which the original never has; {cure}; levels "
@@ -316,7 +316,7 @@ def _renamed(original: _Shown, file: _Shown, ordered: bool) -> bool:
             return False
         there = (own >= 0) & (their >= 0)
         if ordered and there.all() and original.times.max(initial=0) == 1:  # their order decides
-            steps = np.diff(file.held[their][np.argsort(original.held[own])])
+            steps = np.diff(file.values[their][np.argsort(original.values[own])])
             if (steps > 0).any() and (steps < 0).any():
                 return False
     some = codes[0][own] != codes[1][their] if ordered else own != their
@@ -333,7 +333,7 @@ def _renamed(original: _Shown, file: _Shown, ordered: bool) -> bool:
         return True
     if not ordered or min(own.min(), their.min()) < 0 or among + np.log(2) >= np.log(CHANCE):
         return False
-    known, shown = original.held[own], file.held[their]
+    known, shown = original.values[own], file.values[their]
     low, high = np.quantile(known, [0.25, 0.75])
     steps = np.diff(shown[np.argsort(known)])
     elsewhere = ((low <= shown) & (shown <= high)).mean() < ELSEWHERE

@@ -9,17 +9,17 @@ from bayes_risk._core.arrays import Ints
 from .precision import CHANCE
 
 
-def own_records(own: Ints, held: Ints, labels: tuple[pd.Index, pd.Index]) -> int:
+def own_records(own: Ints, out: Ints, labels: tuple[pd.Index, pd.Index]) -> int:
     """How many records held out are the data's; 0: no more of them than chance explains, or few.
 
-    ``own`` (n,), ``held`` (h,): which combination of values each record has. ``labels``: of both. A
+    ``own`` (n,), ``out`` (h,): which combination of values each record has. ``labels``: of both. A
     fresh record has a combination that the data have with probability ``1 - N_1 / n``, ``N_1``
     being single ones (Good 1953; two standard errors are taken off), and that of one record which
     is named by its label or place with ``sum p^2``.
     """
-    n, h = len(own), len(held)
-    count = np.bincount(own, minlength=1 + max(own.max(), held.max()))
-    single, known = float((count == 1).sum()), int((count[held] > 0).sum())
+    n, h = len(own), len(out)
+    count = np.bincount(own, minlength=1 + max(own.max(), out.max()))
+    single, known = float((count == 1).sum()), int((count[out] > 0).sum())
     fresh = max(single - 2 * np.sqrt(single), 0.0) / n
     most = known > h * (1 - single / (2 * n))  # of those that chance does not explain
     if most and bdtrc(known - 1, h, 1 - fresh) < CHANCE:
@@ -29,7 +29,7 @@ def own_records(own: Ints, held: Ints, labels: tuple[pd.Index, pd.Index]) -> int
         partners.append(labels[0].get_indexer(labels[1]))
     for partner in partners:
         there = partner >= 0
-        same = int((own[partner[there]] == held[there]).sum())
+        same = int((own[partner[there]] == out[there]).sum())
         if same > h / 2 and bdtrc(same - 1, int(there.sum()), alike) < CHANCE:
             return same
     return 0

@@ -101,7 +101,7 @@ class Impossible(Shown):
         starts = np.concatenate([[0], np.cumsum(microdata.n_levels)]).astype(np.int64)
         listed = self.listed()
         if callable(self.rules):
-            rules, words = _asked(self.rules, microdata, starts), []
+            rules, words = _evaluated(self.rules, microdata, starts), []
         else:
             each = enumerate(listed)
             rules = np.array([coded_rule(rule, r, microdata, starts) for r, rule in each])
@@ -162,7 +162,7 @@ def coded_rule(
     return box
 
 
-def _asked(function: Predicate, microdata: Microdata, starts: Ints) -> Flags:
+def _evaluated(function: Predicate, microdata: Microdata, starts: Ints) -> Flags:
     """The cells that a function calls impossible, each a box, merged; shape (B, D)."""
     d = microdata.n_levels
     cells = int(np.prod(d.astype(object)))

@@ -17,12 +17,12 @@ import pandas as pd
 
 from bayes_risk._compat import DIVISION_SLASH, plain_name
 from bayes_risk._core.arrays import Flags, Ints, scalar
-from bayes_risk._core.disjoint_boxes import guesses_held, held
+from bayes_risk._core.disjoint_boxes import guesses_in, rows_in
 from bayes_risk._core.errors import InputError, of_type
 from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import known_columns, one_of
 
-from .variables import HELD, check_cells, is_numeric, mapped
+from .variables import FOUND, check_cells, is_numeric, mapped
 from .variables import Number as Number
 from .variables import Variable as Variable
 
@@ -47,7 +47,7 @@ class ZeroRegion:
     def holds(self, codes: npt.NDArray[Any]) -> Flags:
         """Which coded records (..., p) are impossible, shape (...)."""
         rows = codes.astype(np.int64) + self.starts[:-1]
-        return held(self.boxes, rows.reshape(-1, rows.shape[-1])).reshape(rows.shape[:-1])
+        return rows_in(self.boxes, rows.reshape(-1, rows.shape[-1])).reshape(rows.shape[:-1])
 
     def holds_guesses(
         self,
@@ -62,14 +62,14 @@ class ZeroRegion:
         """
         begin = self.starts[:-1]
         guesses = codes.astype(np.int64) + begin[columns]
-        return guesses_held(self.boxes, profiles.astype(np.int64) + begin, columns, guesses)
+        return guesses_in(self.boxes, profiles.astype(np.int64) + begin, columns, guesses)
 
     def refuse(self, codes: npt.NDArray[Any], source: str) -> None:
         """Stop if a table (n, p) holds impossible records, and say how many by which rule."""
         if not self.holds(codes).any():
             return
         rows = codes.astype(np.int64) + self.starts[:-1]
-        excluded = np.array([held(rule[None], rows).sum() for rule in self.rules])
+        excluded = np.array([rows_in(rule[None], rows).sum() for rule in self.rules])
         worst = int(excluded.argmax())
         raise InputError(
             f"`impossible` excludes {self.holds(codes).sum()} records of {source} by "
@@ -284,11 +284,11 @@ def checked_table(df: pd.DataFrame, source: str = "the table") -> pd.DataFrame:
     return df
 
 
-def check_writable(what: str, names: Iterable[Any], *, told: bool = True) -> None:
+def check_writable(what: str, names: Iterable[Any], *, show_name: bool = True) -> None:
     """Refuse text that no file of results can hold: NUL characters, halves of surrogate pairs."""
     for place, name in enumerate(names, start=1):
         if isinstance(name, str) and _NOT_WRITABLE.search(name):
-            shown = f"{what} {name!r}" if told else f"{what} number {place}"
+            shown = f"{what} {name!r}" if show_name else f"{what} number {place}"
             raise InputError(
                 f"{shown} holds a NUL character or half of a surrogate pair, which files of "
                 "results cannot; give it another name"
@@ -321,7 +321,7 @@ def _checked_columns(df: pd.DataFrame, columns: Sequence[str] | None) -> list[st
             )
     check_writable("column", names)
     if not pd.api.types.is_numeric_dtype(df.index):
-        check_writable("record label", df.index, told=False)
+        check_writable("record label", df.index, show_name=False)
     return names
 
 
@@ -346,7 +346,7 @@ def _variable(
     for l, table in enumerate(tables):
         require_columns(table, [name], "the original" if l == 0 else f"release {l}")
     columns = [table[name] for table in tables]
-    if isinstance(declared, str) and declared != HELD:
+    if isinstance(declared, str) and declared != FOUND:
         raise InputError(
             ("levels", name), declared, 'is not known; give a list of values, or "held"'
         )
@@ -354,7 +354,7 @@ def _variable(
     levels = _union_of_levels(columns) if listed is None else tuple(listed)
     has_missing = missing == "level" and any(c.isna().any() for c in columns)
     dtype, n = columns[0].dtype, len(levels)
-    check_writable(f"column {name!r}: level", levels, told=False)
+    check_writable(f"column {name!r}: level", levels, show_name=False)
     if len(set(levels)) < n:
         raise InputError(f"levels of column {name!r} name a value twice; name each level once")
     if n + has_missing < 2:

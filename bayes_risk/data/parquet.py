@@ -37,8 +37,8 @@ def read_parquet(file: Path, columns: Sequence[str] | None = None) -> "pd.DataFr
                     "damaged, or was written wrongly: write it again"
                 ) from None
         table = pd.read_feather(io.BytesIO(content))
-        lost = [name for name in whole if name in table and table[name].dtype == float]
-        exact = stored.select(lost).replace_schema_metadata()
+        rounded = [name for name in whole if name in table and table[name].dtype == float]
+        exact = stored.select(rounded).replace_schema_metadata()
         for name, column in exact.to_pandas(types_mapper=lambda kind: pd.Int64Dtype()).items():
             table[name] = column.set_axis(table.index)
     except InputError:
@@ -96,8 +96,8 @@ def _parts(file: Path, columns: Sequence[str] | None, batch: int) -> Iterator[An
     import pyarrow as pa
     from pyarrow import parquet
 
-    told = "is not a readable Parquet file ({}), or its pages are damaged; write it again"
-    with readers_errors(file, told), parquet.ParquetFile(str(file)) as opened:
+    message = "is not a readable Parquet file ({}), or its pages are damaged; write it again"
+    with readers_errors(file, message), parquet.ParquetFile(str(file)) as opened:
         schema, groups = opened.schema_arrow, range(opened.num_row_groups)
         sizes = [opened.metadata.row_group(g).num_rows for g in groups]
         noted = (schema.pandas_metadata or {}).get("columns", [])

@@ -248,11 +248,11 @@ def shortest(values: Array) -> Array:
 def snapped(values: Array, genuine: Array) -> Array:
     """Numbers (...,), those that one genuine one was stored as, in fewer digits, replaced by it."""
     distinct, place = np.unique(values, return_inverse=True)
-    held = np.unique(genuine)
-    held, distinct = held[np.isfinite(held)], distinct.copy()
-    strange = np.isfinite(distinct) & ~np.isin(distinct, held)
+    originals = np.unique(genuine)
+    originals, distinct = originals[np.isfinite(originals)], distinct.copy()
+    strange = np.isfinite(distinct) & ~np.isin(distinct, originals)
     stored = distinct[strange]
-    if not len(stored) or not len(held):
+    if not len(stored) or not len(originals):
         return values
 
     def storage(of: Numbers) -> list[RoundingGrid]:
@@ -261,11 +261,11 @@ def snapped(values: Array, genuine: Array) -> Array:
         found = grids_of(of)
         return [g for g in found if g.kind in STORED or (g.kind == "digits" and g.n >= least)]
 
-    grid = common_grid([held, stored], grids=storage).grid
+    grid = common_grid([originals, stored], grids=storage).grid
     if grid.kind != "exact":
-        at, those = grid.rounded(held), grid.rounded(stored)
+        at, those = grid.rounded(originals), grid.rounded(stored)
         levels, first, count = np.unique(at, return_index=True, return_counts=True)
         where = np.minimum(np.searchsorted(levels, those), len(levels) - 1)
         known = (levels[where] == those) & (count[where] == 1)
-        distinct[strange] = np.where(known, held[first[where]], stored)
+        distinct[strange] = np.where(known, originals[first[where]], stored)
     return np.asarray(distinct[place].reshape(np.shape(values)))

@@ -187,21 +187,21 @@ def read_in_parts(file: Path, suffix: str, *, keep: bool = True, **how: Any) -> 
     folder = ""
     with suppress(OSError):
         folder = os.getcwd()
-    asked = [folder, str(file), suffix, how, memory, seconds]
+    request = [folder, str(file), suffix, how, memory, seconds]
     with _process(keep=keep) as process:
-        told, found = _answer(process, asked, memory, seconds)
-        while told == "part":
+        kind, found = _answer(process, request, memory, seconds)
+        while kind == "part":
             yield found
-            told, found = _answer(process, None, memory, seconds)
-        if told not in ("found", "end"):  # a damaged file may have damaged the memory of its reader
+            kind, found = _answer(process, None, memory, seconds)
+        if kind not in ("found", "end"):  # a damaged file may have damaged the memory of its reader
             process.kill()
             process.wait()
-    if told == "found":
+    if kind == "found":
         yield found
         return
-    if told == "end":
+    if kind == "end":
         return
-    if told == "refused":
+    if kind == "refused":
         raise InputError(found)
     bounds = {
         "time": f"it took more than {seconds:,} s",
@@ -215,7 +215,7 @@ def read_in_parts(file: Path, suffix: str, *, keep: bool = True, **how: Any) -> 
 
 
 def _answer(
-    process: subprocess.Popen[bytes], asked: list[Any] | None, memory: int, seconds: int
+    process: subprocess.Popen[bytes], request: list[Any] | None, memory: int, seconds: int
 ) -> Any:
     """Ask if there is something to be asked, and wait for an answer."""
     ended = threading.Event()
@@ -228,8 +228,8 @@ def _answer(
     timer.daemon = True
     timer.start()
     try:
-        if asked is not None:
-            send(message_parts(asked), process.stdin)
+        if request is not None:
+            send(message_parts(request), process.stdin)
         return received(process.stdout, memory)
     except NO_MESSAGE:
         with suppress(subprocess.TimeoutExpired):

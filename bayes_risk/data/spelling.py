@@ -40,29 +40,29 @@ NUMBER = re.compile(
 )
 INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
 
-Held = npt.NDArray[Any]
+ValueArray = npt.NDArray[Any]
 
 
 class Values(NamedTuple):
     """Distinct values of a column of one table: numbers, instants, truth values or texts.
 
-    ``held``: whole or real numbers; microseconds since 1970 in UTC; bool; str.
+    ``values``: whole or real numbers; microseconds since 1970 in UTC; bool; str.
     """
 
     kind: str  # "numbers", "dates", "truth values", "text"
-    held: Held
-    levels: Held | None = None  # of a category, texts that somebody may hold
+    values: ValueArray
+    levels: ValueArray | None = None  # of a category, texts that somebody may hold
 
     @property
-    def known(self) -> Held:
+    def known(self) -> ValueArray:
         """What counts as the original's: declared levels too."""
-        return self.held if self.levels is None else self.levels
+        return self.values if self.levels is None else self.levels
 
 
 class Respelled(NamedTuple):
     """Values of a file in the original's terms, None where missing; and how they were read."""
 
-    held: Held
+    values: ValueArray
     how: str = ""
 
     def in_words(self) -> str:
@@ -76,7 +76,7 @@ def spelled_values(distinct: Any) -> Values:
     if isinstance(index, pd.CategoricalIndex):
         found, every = spelled_values(index.astype(index.categories.dtype)), index.categories
         levels = spelled_values(every)
-        return found if levels.kind != found.kind else found._replace(levels=levels.held)
+        return found if levels.kind != found.kind else found._replace(levels=levels.values)
     if isinstance(index.dtype, pd.PeriodDtype):
         index = index.to_timestamp()
     if isinstance(index, pd.DatetimeIndex):
@@ -113,7 +113,7 @@ def _of_objects(found: list[Any]) -> Values:
     return Values("text", np.array([as_text(v) for v in found], dtype=object))
 
 
-def _plain_numbers(values: Held) -> Held:
+def _plain_numbers(values: ValueArray) -> ValueArray:
     """Whole numbers as int64 where they fit, else as Python's; others in double precision."""
     if values.dtype.kind == "u":
         fits = not len(values) or int(values.max()) < 2**63
@@ -132,7 +132,7 @@ def as_text(value: Any) -> str:
     return str(value)
 
 
-def _microseconds(index: pd.DatetimeIndex) -> Held:
+def _microseconds(index: pd.DatetimeIndex) -> ValueArray:
     """Instants in UTC; midnights of another zone are days, those of its calendar."""
     if index.tz is not None:
         local = index.tz_localize(None)
@@ -144,7 +144,7 @@ def _microseconds(index: pd.DatetimeIndex) -> Held:
     return index.to_numpy().astype("datetime64[us]").astype(np.int64)
 
 
-def _instants(stamps: Sequence[dt.datetime]) -> Held:
+def _instants(stamps: Sequence[dt.datetime]) -> ValueArray:
     """Microseconds of Python's instants, of any year; as `_microseconds` has zones."""
     if all(s.tzinfo is None or s.time() == dt.time() for s in stamps):
         plain = [s.replace(tzinfo=None) for s in stamps]
@@ -169,42 +169,42 @@ def respelled(
 ) -> Respelled:
     """Values of a file as the original has them; ``missing``: it has some, maybe as words here."""
     if original.kind == file.kind and (
-        file.kind != "text" or pd.Index(file.held).isin(original.known).all()
+        file.kind != "text" or pd.Index(file.values).isin(original.known).all()
     ):
-        return Respelled(file.held)
-    held = file.held
+        return Respelled(file.values)
+    values = file.values
     if file.kind == "text":
-        words = pd.Index(held).isin(missing_words(file))
+        words = pd.Index(values).isin(missing_words(file))
         if original.kind == "text":
-            words &= missing & ~pd.Index(held).isin(original.known)
-        found = _as_kind(original, file._replace(held=held[~words]), name, places)
+            words &= missing & ~pd.Index(values).isin(original.known)
+        found = _as_kind(original, file._replace(values=values[~words]), name, places)
         how = [found.how] if found.how else []
         if words.any():
             how.append("words for missing values")
-        filled = np.full(len(held), None, dtype=object)
-        filled[~words] = found.held
-        return Respelled(filled if words.any() else found.held, " and ".join(how))
+        filled = np.full(len(values), None, dtype=object)
+        filled[~words] = found.values
+        return Respelled(filled if words.any() else found.values, " and ".join(how))
     return _as_kind(original, file, name, places)
 
 
 def _as_kind(original: Values, file: Values, name: str, places: tuple[str, str]) -> Respelled:
     """Values converted to the original's kind."""
-    if not len(file.held) or not len(original.known):
-        return Respelled(file.held)
-    way = {
+    if not len(file.values) or not len(original.known):
+        return Respelled(file.values)
+    convert = {
         **{("text", kind): _text for kind in ("text", "numbers", "truth values", "dates")},
         ("numbers", "text"): _numbers,
         ("numbers", "truth values"): lambda o, f: Respelled(
-            f.held.astype(np.int64), "truth values"
+            f.values.astype(np.int64), "truth values"
         ),
         ("numbers", "dates"): _as_days,
         ("dates", "text"): lambda o, f: _best_known(
-            [Respelled(found, "dates written as text") for found in _as_dates(f.held)], o
+            [Respelled(found, "dates written as text") for found in _as_dates(f.values)], o
         ),
         ("truth values", "text"): _truths,
         ("truth values", "numbers"): _truths,
     }.get((original.kind, file.kind))
-    found = way(original, file) if way is not None else None
+    found = convert(original, file) if convert is not None else None
     if found is None:
         raise InputError(
             f"column {name!r} holds {original.kind} in {places[0]} and {file.kind} in {places[1]}, "
@@ -221,7 +221,7 @@ def _as_kind(original: Values, file: Values, name: str, places: tuple[str, str])
 
 def _truths(original: Values, file: Values) -> Respelled | None:
     """Truth values from words or 0 and 1."""
-    found = [TRUTHS.get(as_text(scalar(v)).strip().lower()) for v in file.held]
+    found = [TRUTHS.get(as_text(scalar(v)).strip().lower()) for v in file.values]
     if any(v is None for v in found):
         return None
     return Respelled(np.array(found, dtype=bool), "words for truth values" * (file.kind == "text"))
@@ -231,29 +231,29 @@ def _numbers(original: Values, file: Values) -> Respelled | None:
     """Numbers from text, with the decimal mark under which most are the original's."""
     ways = []
     for mark in ".,":
-        texts = [_number(v, mark) for v in file.held]
+        texts = [_number(v, mark) for v in file.values]
         if any(t is None for t in texts) or len({t[0] for t in texts if t}) > 1:
             continue
         found = [t[1] for t in texts if t]
         whole = all(isinstance(v, int) for v in found)
-        held = np.array(found, dtype=None if whole else float)
+        numbers = np.array(found, dtype=None if whole else float)
         how = "numbers written as text" + " with a decimal comma" * (mark == ",")
-        ways.append(Respelled(_plain_numbers(held), how))
+        ways.append(Respelled(_plain_numbers(numbers), how))
     if ways:
         return _best_known(ways, original)
-    dates = next(_as_dates(file.held), None)
+    dates = next(_as_dates(file.values), None)
     return None if dates is None else _as_days(original, Values("dates", dates))
 
 
 def _best_known(ways: Sequence[Respelled], original: Values) -> Respelled | None:
     """The first of those of which most values are the original's."""
     known = original.known.astype(float)
-    return max(ways, key=lambda way: np.isin(way.held.astype(float), known).mean(), default=None)
+    return max(ways, key=lambda one: np.isin(one.values.astype(float), known).mean(), default=None)
 
 
 def _as_days(original: Values, file: Values) -> Respelled | None:
     """Days since 1970, as `days` makes them of dates, if the original's numbers can be these."""
-    days, known = file.held / UNITS["day"], original.known.astype(float)
+    days, known = file.values / UNITS["day"], original.known.astype(float)
     known = known[np.isfinite(known)]
     if not len(known):
         return None
@@ -284,7 +284,7 @@ def _number(text: str, mark: str) -> tuple[tuple[str, str], int | float] | None:
     return None
 
 
-def _as_dates(texts: Held) -> Iterator[Held]:
+def _as_dates(texts: ValueArray) -> Iterator[ValueArray]:
     """Microseconds of texts, by each form of which all of them are dates."""
     for form in DATE_FORMS[:-1]:
         stamps = [stamp for text in texts if (stamp := _date(text, form)) is not None]
@@ -354,7 +354,7 @@ def _dated(text: str, form: str) -> Any:
     return _folded(text) if stamp is None else int(_instants([stamp])[0])
 
 
-def _forms(known: Held, strange: Held) -> Iterator[Spelling]:
+def _forms(known: ValueArray, strange: ValueArray) -> Iterator[Spelling]:
     """Forms from mild to strong, those that some of the texts can be written in."""
     both = [*known[:MOST], *strange[:MOST]]
     mends = [partial(_mended, read=r, written=w) for r, w in MISREAD]
@@ -366,11 +366,11 @@ def _forms(known: Held, strange: Held) -> Iterator[Spelling]:
     for mend in (partial(_folded, first=mend) for mend in mends):
         yield Spelling("encoding corrected, without regard to capitals", mend, mend)
     yield Spelling("without leading zeros", _unpadded, _unpadded, strong=True)
-    for words, way, keys in (
+    for words, convert, keys in (
         ("as numbers", partial(_counted), [{"mark": mark} for mark in ".,"]),
         ("as dates", partial(_dated), [{"form": form} for form in DATE_FORMS]),
     ):
-        read = [partial(way, **key) for key in keys]
+        read = [partial(convert, **key) for key in keys]
         own, theirs = (
             [one for one in read if any(not isinstance(one(text), str) for text in some[:50])]
             for some in (known, strange)
@@ -380,7 +380,7 @@ def _forms(known: Held, strange: Held) -> Iterator[Spelling]:
 
 def _text(original: Values, file: Values) -> Respelled | str | None:
     """Texts as the original writes them, where a form of both says that they are the same."""
-    texts = file.held
+    texts = file.values
     if file.kind == "dates":
         texts = texts.astype("datetime64[us]")
     texts = np.array([as_text(scalar(v)) for v in texts.tolist()], dtype=object)
@@ -397,7 +397,7 @@ def _text(original: Values, file: Values) -> Respelled | str | None:
     return Respelled(texts, best.words)
 
 
-def _best_form(known: Held, strange: Held) -> Spelling | str | None:
+def _best_form(known: ValueArray, strange: ValueArray) -> Spelling | str | None:
     """The mildest form that explains most strange texts; its words if it merges known ones."""
     best, most, merged, merging = None, 0, 0, ""
     for form in _forms(known, strange):

@@ -39,21 +39,21 @@ def read_xlsx(file: Path, columns: Sequence[str] | None = None) -> pd.DataFrame:
 
 def _column(cells: list[Any]) -> pd.Series:
     """Numbers, dates, truth values if all cells are, else text; words for missing as in CSVs."""
-    held = [cell for cell in cells if cell is not None]
+    filled = [cell for cell in cells if cell is not None]
     numbers = [
-        cell for cell in held if isinstance(cell, int | float) and not isinstance(cell, bool)
+        cell for cell in filled if isinstance(cell, int | float) and not isinstance(cell, bool)
     ]
-    texts = [cell for cell in held if isinstance(cell, str)]
+    texts = [cell for cell in filled if isinstance(cell, str)]
     beyond = any(isinstance(cell, int) and abs(cell) > LONGEST for cell in numbers)
-    if len(texts) + len(numbers) == len(held) and numbers and not beyond:
+    if len(texts) + len(numbers) == len(filled) and numbers and not beyond:
         if all(text.strip().lower() in MISSING_WORDS for text in texts):
             known = [None if isinstance(cell, str) else cell for cell in cells]
             if any(isinstance(cell, float) for cell in numbers):
                 return pd.Series(known, dtype=float)
             return pd.Series(known, dtype="Int64" if None in known else "int64")
-    if held and all(isinstance(cell, dt.datetime) for cell in held):
+    if filled and all(isinstance(cell, dt.datetime) for cell in filled):
         return pd.Series(pd.to_datetime(pd.Series(cells)).astype("datetime64[us]"))
-    if all(isinstance(cell, bool) for cell in held):
+    if all(isinstance(cell, bool) for cell in filled):
         return pd.Series(cells, dtype=object).infer_objects()
     return pd.Series([None if cell is None else as_text(cell) for cell in cells], dtype="str")
 

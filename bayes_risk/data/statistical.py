@@ -27,7 +27,7 @@ from .reader import read_apart
 from .variables import Levels, texts
 
 LETTERS = (".dta", ".sas7bdat")  # declare missing codes as .a to .z
-LETTERS_HELD = [*string.ascii_letters, "_"]
+MISSING_LETTERS = [*string.ascii_letters, "_"]
 
 Codes = Mapping[Hashable, str]
 
@@ -92,8 +92,8 @@ def stored(
         values, text = shown[name], types.get(name) == "string"
         refused = np.zeros(len(values), dtype=bool)
         if name in codes:
-            held = codes[name].notna() if ranges.get(name) else codes[name].isin(LETTERS_HELD)
-            refused = (values.isna() & held).to_numpy(dtype=bool)
+            coded = codes[name].notna() if ranges.get(name) else codes[name].isin(MISSING_LETTERS)
+            refused = (values.isna() & coded).to_numpy(dtype=bool)
             values = values.astype(object).where(~refused, codes[name])
         of = labels.get(name, {})
         apart = {c: label for c, label in of.items() if _is_declared(c, ranges.get(name), text)}
@@ -140,10 +140,10 @@ def _reader(file: Path, suffix: str) -> Any:
     name = {".zsav": "sav", ".xpt": "xport"}.get(suffix, suffix.removeprefix("."))
     function = getattr(pyreadstat, f"read_{name}")
     dates = {} if suffix == ".sas7bcat" else {"dates_as_pandas_datetime": True}
-    told = f"is not a readable {suffix} file ({{}}); is it whole? Save it again as UTF-8"
+    message = f"is not a readable {suffix} file ({{}}); is it whole? Save it again as UTF-8"
 
     def read(**how: Any) -> tuple[pd.DataFrame, Any]:
-        with readers_errors(file, told):
+        with readers_errors(file, message):
             table, meta = function(str(file), **dates, **how)
         return table, meta
 
@@ -194,11 +194,11 @@ def _wants_codes(where: str, column: StoredColumn, how: Any) -> bool:
         return how == "codes"
     if not column.labels or (how is not None and not texts(how)):
         return True
-    held = _answers(column).unique()
-    bare = sum(value not in column.labels for value in held)
+    distinct = _answers(column).unique()
+    bare = sum(value not in column.labels for value in distinct)
     if bare and how is None:
         raise InputError(
-            f"{where} has labels for {len(held) - bare} of the {len(held)} values held; if "
+            f"{where} has labels for {len(distinct) - bare} of the {len(distinct)} values held; if "
             'it is a number with special codes, declare its levels as "codes"; if it is a '
             'category, as "labels"'
         )
@@ -220,8 +220,8 @@ def _as_stored(where: str, column: StoredColumn, mode: str) -> pd.Series:
 
 def _as_labels(where: str, column: StoredColumn, mode: str) -> pd.Series:
     """A category of labels: answers in the order of their codes, then declared missing codes."""
-    held = _answers(column).unique()
-    names = {code: column.labels.get(code) or _named(code) for code in [*column.labels, *held]}
+    distinct = _answers(column).unique()
+    names = {code: column.labels.get(code) or _named(code) for code in [*column.labels, *distinct]}
     levels = {code: names[code] for code in sorted(names, key=_place)}
     if mode == "level":
         codes, of = {*column.missing_labels, *column.values[column.refused]}, column.missing_labels
@@ -238,14 +238,14 @@ def _as_labels(where: str, column: StoredColumn, mode: str) -> pd.Series:
 
 def _answers(column: StoredColumn) -> pd.Series:
     """What is held, without declared missing codes, missing values and empty texts."""
-    held = column.values[~column.refused].dropna()
-    return held[held != ""] if _holds_text(held) else held
+    present = column.values[~column.refused].dropna()
+    return present[present != ""] if _holds_text(present) else present
 
 
 def _refused(column: StoredColumn) -> str:
     """How many declared missing codes are held, and by how many records."""
-    held = column.values[column.refused]
-    codes, records = counted(held.nunique(), "code"), counted(len(held), "record")
+    values = column.values[column.refused]
+    codes, records = counted(values.nunique(), "code"), counted(len(values), "record")
     return f"{codes} declared as missing, in {records}"
 
 
@@ -262,18 +262,18 @@ def _named(code: Any, *, missing: bool = False) -> str:
 
 
 def _holds_text(values: pd.Series) -> bool:
-    held = values.dropna()
-    return pd.api.types.is_string_dtype(held) and (len(held) > 0 or values.dtype != object)
+    present = values.dropna()
+    return pd.api.types.is_string_dtype(present) and (len(present) > 0 or values.dtype != object)
 
 
 def _whole(values: pd.Series) -> pd.Series:
     """Whole numbers are stored as such, beside missing ones too: these files hold all as reals."""
-    held = values.dropna().to_numpy()
+    present = values.dropna().to_numpy()
     if (
-        held.dtype.kind == "f"
-        and len(held)
-        and (abs(held) < 2**53).all()
-        and (held == held.round()).all()
+        present.dtype.kind == "f"
+        and len(present)
+        and (abs(present) < 2**53).all()
+        and (present == present.round()).all()
     ):
-        return values.astype("int64" if len(held) == len(values) else "Int64")
+        return values.astype("int64" if len(present) == len(values) else "Int64")
     return values

@@ -20,7 +20,7 @@ from .spelling import spelled_values
 from .spreadsheet import read_xlsx
 from .statistical import checked_missing, labelled_table, stored_columns
 from .variables import (
-    HELD,
+    FOUND,
     WORDS,
     WRITTEN,
     Levels,
@@ -128,7 +128,7 @@ def read_table(
     """
     file, how, missing = checked_file(path), checked_levels(levels), checked_missing(missing)
     text = [name for name, given in how.items() if texts(given) or given == "text"]
-    asked = [name for name, given in how.items() if given == "numbers"]
+    numeric = [name for name, given in how.items() if given == "numbers"]
     listed = [
         name
         for name, given in how.items()
@@ -138,12 +138,12 @@ def read_table(
     wanted = None if columns is None else known_columns("columns", columns, list(columns))
     if wanted is not None and index is not None:
         wanted = list(dict.fromkeys([*wanted, index]))
-    written |= {"text": [*text, *days], "numbers": [*asked, *listed]}
+    written |= {"text": [*text, *days], "numbers": [*numeric, *listed]}
     table = stored_table(file, wanted, how=how, missing=missing, **written)
     modes = {} if isinstance(missing, str) else missing
     for argument, named in (("levels", how), ("missing", modes), ("days", days)):
         known_columns(argument, named, list(table.columns), repr(str(file)))
-    for name in asked:
+    for name in numeric:
         if not is_numeric(table[name].dtype):
             raise InputError(
                 f"column {name!r} of {str(file)!r} is to be numbers and holds text, or more than "
@@ -167,7 +167,7 @@ def stored_table(
 ) -> pd.DataFrame:
     """What a file holds, by its kind, labels as levels; `among`: columns of a file with labels."""
     suffix = kind_of(file)
-    how = {name: given for name, given in (how or {}).items() if given != HELD}
+    how = {name: given for name, given in (how or {}).items() if given != FOUND}
     other: tuple[str, ...] = WORDS if suffix in DELIMITED else WRITTEN
     if suffix not in (*DELIMITED, *STATISTICAL):
         other = (*WORDS, *WRITTEN)
@@ -196,10 +196,10 @@ def in_days(column: pd.Series, where: str) -> pd.Series:
         if is_numeric(column.dtype) and are_whole(column):
             column = column.astype("Int64").astype(str).where(column.notna())
         column = dates_in(column, where)[0]
-    held = spelled_values(pd.DatetimeIndex(column.dropna())).held / UNITS["day"]
+    day_numbers = spelled_values(pd.DatetimeIndex(column.dropna())).values / UNITS["day"]
     days = pd.Series(np.nan, column.index, dtype=float)
-    days[column.notna()] = held
-    return days if days.isna().any() or (held % 1 != 0).any() else days.astype(np.int64)
+    days[column.notna()] = day_numbers
+    return days if days.isna().any() or (day_numbers % 1 != 0).any() else days.astype(np.int64)
 
 
 def dates_in(texts: pd.Series, where: str) -> tuple[pd.Series, str]:

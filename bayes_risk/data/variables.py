@@ -22,7 +22,7 @@ WHOLE = 2**53 - 1  # up to here every whole number has a double of its own
 
 # Instead of declared levels: for files with value labels, and for delimited text
 WORDS, WRITTEN = ("labels", "codes"), ("text", "numbers")
-HELD = "held"  # a category of the values that the table holds
+FOUND = "held"  # a category of the values that the table holds
 
 Codes = npt.NDArray[np.int32]
 Levels = Mapping[str, Sequence[Hashable] | str]
@@ -87,8 +87,8 @@ class Variable:
         """Values of codes, stored as the original column stored them."""
         codes = codes.astype(np.int64)
         if isinstance(self.dtype, pd.CategoricalDtype):
-            held = np.where(codes >= len(self.levels), -1, codes)
-            values: Any = pd.Categorical.from_codes(held, dtype=self.dtype)
+            valid = np.where(codes >= len(self.levels), -1, codes)
+            values: Any = pd.Categorical.from_codes(valid, dtype=self.dtype)
             return pd.Series(values, index=index, name=self.name)
         values = np.empty(len(self.levels) + 1, dtype=object)  # the last stays None: missing
         values[:-1] = self.levels
@@ -261,7 +261,7 @@ def mapped(name: str, given: Any, what: str) -> Mapping[str, Any]:
 def checked_levels(levels: Any) -> dict[str, list[Hashable] | str]:
     """Give each column's declared values as a list, or the word that says what they are."""
     for name, given in mapped("levels", levels, "a list of values").items():
-        if isinstance(given, str) and given not in (*WORDS, *WRITTEN, HELD):
+        if isinstance(given, str) and given not in (*WORDS, *WRITTEN, FOUND):
             raise InputError(
                 ("levels", name),
                 given,
@@ -273,7 +273,7 @@ def checked_levels(levels: Any) -> dict[str, list[Hashable] | str]:
 
 def declared(levels: Levels) -> Levels:
     """Columns that are categories of listed values, or of those that are held."""
-    return {c: given for c, given in levels.items() if not isinstance(given, str) or given == HELD}
+    return {c: given for c, given in levels.items() if not isinstance(given, str) or given == FOUND}
 
 
 def texts(given: Sequence[Hashable] | str) -> bool:
@@ -299,13 +299,13 @@ def declare_levels(df: pd.DataFrame, levels: Levels, source: str) -> pd.DataFram
     known_columns("levels", levels, list(df.columns), source)
     dtypes: dict[str, Any] = {name: _dtype(df[name], given) for name, given in levels.items()}
     for name, given in levels.items():
-        column, known = df[name], list(dtypes[name].categories if given == HELD else given)
+        column, known = df[name], list(dtypes[name].categories if given == FOUND else given)
         found = column.isin(known).to_numpy(dtype=bool)
         if not isinstance(column.dtype, pd.CategoricalDtype):  # in the eyes of the conversion too
             found = found & (pd.Index(known).get_indexer_for(pd.Index(column)) >= 0)
         strange = column.notna().to_numpy(dtype=bool) & ~found
         if strange.any():  # what it holds is not told: it is somebody's
-            those = "the levels held" if given == HELD else f"its declared levels {known}"
+            those = "the levels held" if given == FOUND else f"its declared levels {known}"
             raise InputError(
                 f"column {name!r} of {source} holds a value in row {int(strange.argmax()) + 1} "
                 f"which is not among {those} (so in {strange.sum():,} "
@@ -315,9 +315,9 @@ def declare_levels(df: pd.DataFrame, levels: Levels, source: str) -> pd.DataFram
 
 
 def _dtype(column: pd.Series, given: Sequence[Hashable] | str) -> Any:
-    if given != HELD:
+    if given != FOUND:
         return pd.CategoricalDtype(list(given))
     if isinstance(column.dtype, pd.CategoricalDtype):
         return column.dtype
-    held = np.sort(column.dropna().unique().astype(object))  # of a file, so of one kind
-    return pd.CategoricalDtype([scalar(value) for value in held])
+    distinct = np.sort(column.dropna().unique().astype(object))  # of a file, so of one kind
+    return pd.CategoricalDtype([scalar(value) for value in distinct])

@@ -49,9 +49,9 @@ def form_of(
     pattern = "|".join(spelt(word, re.escape(dialect.decimal)) for word in na)
     words = {}
     for name in gone:
-        held = texts[name].value_counts()
+        counts = texts[name].value_counts()
         usual = MISSING_WORDS if is_numeric(table[name].dtype) else ()
-        found = held[[bool(re.fullmatch(pattern, x)) or x.lower() in usual for x in held.index]]
+        found = counts[[bool(re.fullmatch(pattern, x)) or x.lower() in usual for x in counts.index]]
         if len(found) and found.iloc[0] > texts[name].isna().sum():
             words[name] = str(found.index[0])
     absent = [*na, *MISSING_WORDS]
@@ -92,9 +92,9 @@ def write_delimited(
     absent = {*MISSING_WORDS, *form.na, *form.words.values()} - {""}
 
     def text(value: Any) -> str:
-        said = str(value)
-        taken = said in absent or said.lower() in absent or any(c in said for c in apart)
-        return in_quotes(said) if taken else said
+        shown = str(value)
+        taken = shown in absent or shown.lower() in absent or any(c in shown for c in apart)
+        return in_quotes(shown) if taken else shown
 
     columns = [
         WrittenColumn(c, table.iloc[:, j], form.words.get(str(c), "")) for j, c in enumerate(table)
@@ -150,8 +150,8 @@ def _cells(
         texts = [*map(text, of.categories), column.missing]  # the last where the code is -1
         return [texts[code] for code in of.codes.tolist()]
     if values.dtype.kind in "OTU":
-        held = zip(values, pd.isna(values), strict=True)
-        return [column.missing if gone else text(value) for value, gone in held]
+        pairs = zip(values, pd.isna(values), strict=True)
+        return [column.missing if gone else text(value) for value, gone in pairs]
     how: Any = {"sep": "\t", "decimal": decimal, "na_rep": column.missing, "lineterminator": "\n"}
     found: str = pd.Series(values).to_csv(index=False, header=False, **how)
     return found.replace('""', "").split("\n")[:-1]

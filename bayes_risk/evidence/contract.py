@@ -570,10 +570,10 @@ def drawn_as(fit: Fit, release: Release | EncodedRelease) -> str:
 
 def why_all_must_be_known(fit: Fit, release: EncodedRelease) -> str:
     """Why there is no evidence for an intruder who does not know all other records; or nothing."""
-    way = drawn_as(fit, release)
-    if way == "plug-in" or (way == "shared" and release.m > 1):
+    kind = drawn_as(fit, release)
+    if kind == "plug-in" or (kind == "shared" and release.m > 1):
         return (
-            f"parameters={way!r} with m = {release.m} is not offered by {model_name(fit)} for "
+            f"parameters={kind!r} with m = {release.m} is not offered by {model_name(fit)} for "
             "an intruder who does not know all other records; give "
             'knows_records="all-but-target"'
         )
@@ -590,8 +590,8 @@ def without_weights(intruder: Intruder) -> str:
 
 def drawn_in_words(fit: Fit, release: EncodedRelease) -> str:
     """How many data sets, and how their parameters were drawn, one phrase for reports."""
-    said, rows = PARAMETERS[drawn_as(fit, release)], ""
+    phrase, rows = PARAMETERS[drawn_as(fit, release)], ""
     if not release.corresponds:
         rows = f" of {release.codes.shape[1]:,} rows each, none of which is a certain record's"
     stated = "" if release.parameters else " (assumed: not stated)"
-    return f"m = {release.m}{rows}, {said}{stated}"
+    return f"m = {release.m}{rows}, {phrase}{stated}"

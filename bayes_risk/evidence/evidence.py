@@ -81,7 +81,7 @@ class Evidence:
         out, size = np.empty((G, U)), max(PART // (F * B * G), FEW)
         for part in (slice(u, u + size) for u in range(0, U, size)):  # all would be a run's peak
             moved = self.deviations[..., part].astype(float)
-            out[:, part] = standard_error(moved, led=self.few_chains)
+            out[:, part] = standard_error(moved, few=self.few_chains)
         return out
 
     def share_by_fit(self) -> Array:

@@ -261,15 +261,15 @@ class UnknownHouseholds:
         index = np.zeros((1, 0), np.int64)
         for j in range(len(record)):
             more = np.flatnonzero(counted[:, j])
-            self._room(len(index) * len(more) / 10, record[0])  # before the rules exclude some
+            self._check(len(index) * len(more) / 10, record[0])  # before the rules exclude some
             index = np.column_stack([np.repeat(index, len(more), 0), np.tile(more, len(index))])
             codes = rows[index, np.arange(j + 1)]
             index = index[~self.model.excluded(members, codes)]
-        self._room(len(index), record[0])
+        self._check(len(index), record[0])
         truth = np.flatnonzero((index == guesses.truth).all(axis=1))
         return Household(members, index, int(truth[0]))
 
-    def _room(self, guesses: float, row: int) -> None:
+    def _check(self, guesses: float, row: int) -> None:
         if guesses > MOST:
             label = self.release.microdata.index[row]
             raise InputError(

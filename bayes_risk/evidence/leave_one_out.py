@@ -23,7 +23,7 @@ T = TypeVar("T", bound=Any)
 Reading = Callable[[Posterior, Targets, Rng], Sequence[Predictive]]
 FIRST = 128  # targets whose draws tell how much chains repeat themselves
 BLOCK = 128  # targets at a time; more of them where draws are few, up to
-ROOM = 2**19  # targets x draws
+MAX_TARGET_DRAWS = 2**19  # targets x draws
 FEW, SHARES = 8, 4  # few targets are shared out too, whatever the number of workers
 
 
@@ -105,7 +105,7 @@ def leave_out_weights(log_p: Array, fitted: Flags, reff: float) -> tuple[Array, 
 def target_blocks(predictive: Predictive, targets: Targets) -> list[slice]:
     """Blocks of targets; a lone last one, added up in another order, joins those before it."""
     n = len(targets)
-    size = min(max(BLOCK, ROOM // len(predictive.batch)), max(FEW, -(-n // SHARES)))
+    size = min(max(BLOCK, MAX_TARGET_DRAWS // len(predictive.batch)), max(FEW, -(-n // SHARES)))
     starts = [b for b in range(0, n, size) if b == 0 or n - b > 1]
     return [slice(b, e) for b, e in zip(starts, [*starts[1:], n], strict=True)]
 

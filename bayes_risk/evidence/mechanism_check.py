@@ -168,14 +168,14 @@ class MechanismCheck(Result):
 
     def differs(self) -> str:
         """Where the files differ, by column, in words; empty where they do not."""
-        rows, said = self.summary(), []
+        rows, parts = self.summary(), []
         rows = rows[rows["p_value"] <= LEVEL]
         for name, several in rows.groupby("column", sort=False)["measure"]:
             distinct = dict.fromkeys(w.removesuffix(ORIGINAL) for w in several)
             words = sorted(distinct, key=lambda w: w.startswith(WITH))
             more = ", ..." if len(words) > NAMED else ""
-            said.append(f"{str(name) or 'all columns'} ({', '.join(words[:NAMED])}{more})")
-        return "; ".join(said)
+            parts.append(f"{str(name) or 'all columns'} ({', '.join(words[:NAMED])}{more})")
+        return "; ".join(parts)
 
     def cannot(self) -> str:
         """Values that the model cannot make, by column, in words; empty where there are none."""
@@ -319,13 +319,13 @@ def _simulated(
     fit: Fit, maker: Fit, release: EncodedRelease, R: int, size: int, rng: Rng
 ) -> Iterator[EncodedRelease]:
     """Releases of R units in all, made as the release says that it was as far as the fit can."""
-    way, (n, p) = drawn_as(maker, release), release.codes.shape[1:]
+    kind, (n, p) = drawn_as(maker, release), release.codes.shape[1:]
     wanted: dict[str, Any] = {
         "columns": list(release.synthesized),
         "classes": release.classes,
         "records": release.source.records,
         "n": None if release.corresponds else n,
-        "parameters": None if way == maker.parameters[0] else way,
+        "parameters": None if kind == maker.parameters[0] else kind,
     }
     takes = inspect.signature(maker.synthesize).parameters
     options = {key: x for key, x in wanted.items() if x is not None and key in takes}

@@ -235,7 +235,7 @@ def choose_method(
     raise InputError("evidence", evidence, f"is not offered by {name}; it {offers}")
 
 
-def shows_members(problem: AuditProblem, asked: str, cure: str) -> str:
+def shows_members(problem: AuditProblem, question: str, cure: str) -> str:
     """Why who is in the file is no question for a problem; or nothing."""
     release = problem.release
     of = "" if problem.households is None else problem.households.model.id
@@ -245,14 +245,14 @@ def shows_members(problem: AuditProblem, asked: str, cure: str) -> str:
         what = f"columns {kept} are released as they are"
         return (
             f"{what if kept else f'{unchanged} records are released unchanged'}, and show by "
-            f"themselves who may be in the data; {asked} is for releases with every column of "
+            f"themselves who may be in the data; {question} is for releases with every column of "
             f"every record synthesised: {cure}"
         )
     if problem.fit.weights is not None:
-        return f"{asked} is not offered for a fit with record weights; fit without, or {cure}"
+        return f"{question} is not offered for a fit with record weights; fit without, or {cure}"
     if problem.intruder.knows_less and release.m > 1:
         return (
-            f"knows_records with m = {release.m} data sets is not offered for {asked}; give "
+            f"knows_records with m = {release.m} data sets is not offered for {question}; give "
             '"all-but-target", or a release of one data set'
         )
     return ""

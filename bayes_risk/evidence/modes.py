@@ -46,7 +46,7 @@ class Modes:
     settled: bool = True
 
     @property
-    def strays(self) -> Ints:
+    def discarded(self) -> Ints:
         """Starts in a mode that the release rules out."""
         return np.flatnonzero(~np.isin(self.mode, self.kept))
 
@@ -83,7 +83,7 @@ class Modes:
 
     def sentence(self) -> str:
         """The same in words."""
-        S, strays, kept = len(self.mode), len(self.strays), len(self.kept)
+        S, discarded, kept = len(self.mode), len(self.discarded), len(self.kept)
         text = "found the same mode"
         if kept > 1:
             text = f"found {kept} modes that the release does not distinguish, and intervals "
@@ -93,10 +93,10 @@ class Modes:
             text += "intervals span these (to resolve: audit with the fit that made the release)"
         if len(others := self.elsewhere):
             text += f"; considered alone, data set {', '.join(map(str, others))} chooses another"
-        text += f"; {strays} discarded" * bool(strays)
+        text += f"; {discarded} discarded" * bool(discarded)
         times = f"{self.put_back} times" if self.put_back > 1 else "once"
         text += f"; chains that left their mode were restarted {times}" * bool(self.put_back)
-        return f"{S - strays} of {S} chains started from the release {text}"
+        return f"{S - discarded} of {S} chains started from the release {text}"
 
     def shown(self, means: Sequence[float] = ()) -> Table:
         """`table` for people; ``means``: mean probability of the truth in each mode left open."""

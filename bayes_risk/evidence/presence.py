@@ -26,7 +26,7 @@ from .leave_one_out import Ratio, added_parts, leave_one_out
 AT_ONCE = 25  # synthetic data sets drawn at a time for alternatives
 ALTERNATIVES = 200  # drawn for each place
 ENOUGH_ROWS = 1_000  # of which alternatives are drawn, for places in turn
-ROOM = 2**18  # cases x guesses at a time
+MAX_CASE_GUESSES = 2**18  # cases x guesses at a time
 FEWEST = 64  # cases at a time, whatever the room
 FIRST = 64  # targets whose draws tell how much chains repeat themselves
 
@@ -158,15 +158,15 @@ def normaliser(
         r = [np.exp(x) for x in log_r]
         terms = omega * (product - 1.0 - np.sum([x - 1.0 for x in r], axis=0))
         value = 1.0 + terms.mean(axis=0)
-        held = (
+        controlled = (
             np.log(np.where(value > 0, value, np.nan)),
             (1.0 - m) * omega * (product - 1.0) / (L * value),
             [omega * (product - x) / (L * value) for x in r],
             _variance_of_mean(terms / value),
             terms / value,
         )
-    better = (held[3] < plain[3]) & np.isfinite(held[0])
-    pairs: Any = zip(held, plain, strict=True)
+    better = (controlled[3] < plain[3]) & np.isfinite(controlled[0])
+    pairs: Any = zip(controlled, plain, strict=True)
     return Normaliser(*(np.where(better, a, b) for a, b in pairs))
 
 
@@ -195,7 +195,7 @@ class Presence:
     alternatives: Alternatives | None
     linked: bool
 
-    def asked(self, cases: Targets) -> Targets:
+    def targets_of(self, cases: Targets) -> Targets:
         """The guesses as whole records, then alternatives; in the order of the table's columns."""
         guesses, p = cases.guesses, cases.profiles.shape[1]
         others = self._others(cases)
@@ -211,7 +211,7 @@ class Presence:
 
     def read(self, posterior: Posterior, target: Targets, rng: Rng) -> Ratio:
         """Log predictives of a fit that has not seen the target."""
-        return predicted(posterior, unseen(self.asked(target)), rng=rng, n_jobs=1)
+        return predicted(posterior, unseen(self.targets_of(target)), rng=rng, n_jobs=1)
 
     def combined(
         self, start: Posterior, rng: Rng, n_jobs: int, ratios: Iterable[Ratio], m: int, to: Targets
@@ -223,7 +223,7 @@ class Presence:
         """
         found, others, log_q = list(ratios), self._others(to), None
         if self.alternatives is not None and self.alternatives.drawn:
-            drawn = replace(self.asked(to), guesses=GuessSet.of(others))
+            drawn = replace(self.targets_of(to), guesses=GuessSet.of(others))
             log_q = predicted(start, unseen(drawn), rng=rng, n_jobs=n_jobs).value
         o, pi = odds(found, len(others), log_q, self.linked), self.probability[to.record]
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -256,7 +256,7 @@ class Presence:
     def step(self, guesses: int) -> int:
         """Cases at a time."""
         extra = 0 if self.alternatives is None else self.alternatives.per_case
-        return max(ROOM // (guesses + extra), FEWEST)
+        return max(MAX_CASE_GUESSES // (guesses + extra), FEWEST)
 
 
 def unseen(targets: Targets) -> Targets:

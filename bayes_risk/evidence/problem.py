@@ -41,7 +41,7 @@ class AuditProblem:
     rows: Ints  # shape (n_targets,): rows of the targets
     # shape (n,): records whose values the intruder knows before anything is published. None:
     # every record but the target's; or the model itself answers, for a business competitor.
-    told: Flags | None
+    known_before: Flags | None
     known: Flags | None  # shape (n,): the same, and those that the release leaves as they are
     cases: Targets  # Distinct targets and their guesses
     case: Ints  # shape (n_targets,): the case that each target belongs to
@@ -60,7 +60,7 @@ class AuditProblem:
         *,
         choose: Rng,
         knowing: Rng,
-        asked: str = "targets",
+        name: str = "targets",
     ) -> "AuditProblem":
         """Read and check all; ``choose`` draws targets, ``knowing`` the known records."""
         intruder = Intruder() if intruder is None else intruder
@@ -71,16 +71,16 @@ class AuditProblem:
         households, knows = _unknown_households(fit, capabilities, intruder, encoded)
         numbers = [c for c in guessed(encoded, knows) if c in fit.microdata.numbers]
         weighed = as_guesses(guesses, numbers)
-        rows = target_rows(targets, encoded, intruder, choose, asked)
+        rows = target_rows(targets, encoded, intruder, choose, name)
         some = intruder.knows_less and not intruder.is_competitor
-        told = intruder.known(encoded.microdata.index, knowing) if some else None
-        known = None if told is None else told | ~encoded.replaced
+        known_before = intruder.known(encoded.microdata.index, knowing) if some else None
+        known = None if known_before is None else known_before | ~encoded.replaced
         chance = intruder.chance_in_file(encoded.microdata.index)
         if households is not None:
             households = replace(households, guesses=weighed)
         how = known, fit.weights, fit.records_differ, chance, households
         cases, case = cases_of(encoded, knows, weighed, rows, *how)
-        found = told, known, cases, case, chance, households
+        found = known_before, known, cases, case, chance, households
         return cls(fit, encoded, intruder, capabilities, weighed, rows, *found)
 
     def sample(self, targets: Any) -> Sample | None:
@@ -93,27 +93,27 @@ class AuditProblem:
     @property
     def published(self) -> str:
         """What the release leaves as it is of records that are not known; empty: nothing."""
-        if self.told is None or self.known is None:
+        if self.known_before is None or self.known is None:
             return ""
         names = np.array([str(c) for c in self.release.microdata.columns])
         columns = names[~self.release.columns] if not self.known.all() else names[:0]
-        whole = int((self.known & ~self.told).sum())
-        said = [f"their {', '.join(columns)}"] if len(columns) else []
-        return " and ".join([*said, *([f"{whole:,} of them whole"] if whole else [])])
+        whole = int((self.known & ~self.known_before).sum())
+        parts = [f"their {', '.join(columns)}"] if len(columns) else []
+        return " and ".join([*parts, *([f"{whole:,} of them whole"] if whole else [])])
 
     def knowledge(self) -> str:
         """What the intruder knows of the records, in words for reports."""
-        said = self.intruder.in_words()
+        words = self.intruder.in_words()
         if not self.published:
-            return said
+            return words
         return (
-            f"{said} Of the others the release leaves {self.published} as they are; this is known "
+            f"{words} Of the others the release leaves {self.published} as they are; this is known "
             '"without the release" too, which means without the synthetic values.'
         )
 
 
 def target_rows(
-    targets: Any, release: EncodedRelease, intruder: Intruder, rng: Rng, asked: str
+    targets: Any, release: EncodedRelease, intruder: Intruder, rng: Rng, argument: str
 ) -> Ints:
     """Rows of the targets; by default all replaced, or the one with the largest of the column."""
     replaced = np.flatnonzero(release.replaced)
@@ -130,9 +130,9 @@ def target_rows(
         values = release.microdata.codes[:, release.microdata.columns.index(name)]
         return np.array([np.argmax(values)])
     if isinstance(targets, int | np.integer) and not isinstance(targets, bool):
-        wanted = whole_number(asked, targets, 1)
+        wanted = whole_number(argument, targets, 1)
         return np.sort(rng.choice(replaced, size=min(wanted, len(replaced)), replace=False))
-    return rows_named(targets, release.microdata.index, asked)
+    return rows_named(targets, release.microdata.index, argument)
 
 
 def guessed(release: EncodedRelease, intruder: Intruder) -> list[str]:
@@ -214,10 +214,10 @@ def _unknown_households(
     """Households of an intruder who knows no member; and the intruder, knowing relations too."""
     if intruder.household == KNOWN:
         return None, intruder
-    model, said = capabilities.fit_for("household"), f"household={intruder.household!r}"
+    model, setting = capabilities.fit_for("household"), f"household={intruder.household!r}"
     if model is None:
         raise InputError(
-            f"{model_name(fit)} does not offer {said} for this release; NestedDPMPM, mixtures "
+            f"{model_name(fit)} does not offer {setting} for this release; NestedDPMPM, mixtures "
             "and Regression do, without weights and of fresh classes; or audit the household "
             "alone: its members as targets, Intruder(knows_records=labels_of_all_others)"
         )
@@ -229,11 +229,11 @@ def _unknown_households(
             right = f"differs from column {model.id!r} of the model; leave it out"
             raise InputError(f"households {right}")
     if number is None:
-        raise InputError(f"{said} needs the household of each record; give households=df['hid']")
+        raise InputError(f"{setting} needs the household of each record; give households=df['hid']")
     if intruder.household == "composition":
         if not model.relate:
             raise InputError(
-                f"{model_name(fit)} has no relations, which {said} is about; give "
+                f"{model_name(fit)} has no relations, which {setting} is about; give "
                 'household="unknown" and the column of relations in knows_columns'
             )
         intruder = replace(intruder, knows_columns=(*intruder.knows_columns, model.relate))

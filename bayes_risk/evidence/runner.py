@@ -283,7 +283,7 @@ class EvidenceRunner:
         return self.sampling
 
     @property
-    def led(self) -> bool:
+    def starts_from_release(self) -> bool:
         """Whether the release has led the chains to its mode."""
         return self.sampling is not None and self.sampling.modes is not None
 
@@ -328,17 +328,19 @@ class EvidenceRunner:
     def before(self, cases: Targets, found: Evidence) -> Ratio:
         """Log p(y* | y_A) relative to the truth's, before anything was published."""
         problem, (rng, reading) = self.problem, self.rng.spawn(2)
-        if problem.told is None or not problem.published:
+        if problem.known_before is None or not problem.published:
             assert found.base is not None
             value, deviation = found.base, found.moved_base()
             return Ratio(value=value, deviation=deviation, khat=found.khat, ess=found.ess)
         everything = np.ones_like(self.release.columns), np.ones_like(self.release.replaced)
         blank = replace(self.release, columns=everything[0], replaced=everything[1])
-        given = self._given("unpublished", problem.told, blank, rng)()
+        given = self._given("unpublished", problem.known_before, blank, rng)()
         can = given.capabilities(self.release, problem.intruder)
         posterior = partial(can[self.method].fit.informed, blank)
-        told = replace(cases, known=problem.told, fitted=problem.told[cases.record])
-        return self.source.ratio(posterior, told, reading)
+        alone = replace(
+            cases, known=problem.known_before, fitted=problem.known_before[cases.record]
+        )
+        return self.source.ratio(posterior, alone, reading)
 
     def fits(self, cases: Targets) -> list[Posterior]:
         """The base fit, and one augmented fit per draw of the parameters, for these cases."""
@@ -405,7 +407,7 @@ class EvidenceRunner:
     def drawing(self, cases: Targets) -> Any:
         """What draws other people: the fit, or that of the mode that the release chooses."""
         begun = self.begun(cases)
-        return begun.chains[0].fit if self.led else self.problem.fit
+        return begun.chains[0].fit if self.starts_from_release else self.problem.fit
 
     def _of_places(self, cases: Targets, chains: Sequence[Chains], presence: Presence) -> Evidence:
         """The same where the record in the target's place may be another person's, in blocks."""
@@ -414,12 +416,12 @@ class EvidenceRunner:
 
         def block(begin: int, rng: Rng) -> Evidence:
             some = cases.only(np.arange(begin, min(begin + step, U)))
-            asked, (*rngs, drawing) = presence.asked(some), rng.spawn(n + 1)
+            targets, (*rngs, drawing) = presence.targets_of(some), rng.spawn(n + 1)
 
             def ratio(k: int) -> Ratio:
                 each = zip(chains, rngs[k].spawn(len(chains)), strict=True)
                 how = {"n_jobs": self.n_jobs}
-                return pooled([predicted(c.posterior(k)(), asked, rng=r, **how) for c, r in each])
+                return pooled([predicted(c.posterior(k)(), targets, rng=r, **how) for c, r in each])
 
             ratios = (ratio(k) for k in range(n))
             return presence.combined(first(), drawing, self.n_jobs, ratios, n - 1, some)

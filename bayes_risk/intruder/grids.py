@@ -23,7 +23,7 @@ from bayes_risk.data.microdata import Codes, Microdata, Number, Variable
 from bayes_risk.data.precision import SAME
 from bayes_risk.data.variables import check_magnitude
 
-from .guesses import Guesses, GuessSet, Neighbourhood, Rest, check_room, edges
+from .guesses import Guesses, GuessSet, Neighbourhood, Rest, check_size, edges
 from .quantiles import Place, Scan
 
 FEW = 30  # whole numbers that may well be codes of categories
@@ -107,8 +107,8 @@ class Search:
     def finer(self, log_p: Array) -> tuple[GuessSet, Rest]:
         """The truth, guesses with one other value, and the likeliest blocks; what is left out."""
         with np.errstate(divide="ignore"):  # a block may hold nothing that counts
-            held = sum(np.log(n[self.cells[:, j]]) for j, n in enumerate(self.members))
-        mass = np.where(self.is_truth, log_p[0], log_p[1:]) + np.asarray(held)  # shape (C, U)
+            log_size = sum(np.log(n[self.cells[:, j]]) for j, n in enumerate(self.members))
+        mass = np.where(self.is_truth, log_p[0], log_p[1:]) + np.asarray(log_size)  # shape (C, U)
         n_opened = max((self.budget - len(self.near)) // self.largest, 1)
         opened = np.argsort(-mass, axis=0, kind="stable")[:n_opened]
         shut = np.ones(mass.shape, dtype=bool)
@@ -440,7 +440,7 @@ class JointGrid(Guesses):
                 raise InputError(
                     f"guesses names column {name!r}, which is not guessed; guessed are {guessed}"
                 )
-        check_room(
+        check_size(
             max((of.n for of in chosen if isinstance(of, Grid)), default=0), 1, len(profiles)
         )
         true = profiles[:, columns]
@@ -480,7 +480,7 @@ class JointGrid(Guesses):
                 quantiles |= {q} if grid.predictive else set()
         marks: dict[str, Any] = {"lines": lines, "quantiles": frozenset(quantiles)}
         size = math.prod(len(p) for p in points)
-        check_room(min(size, self.budget), len(points), len(truth[0]))
+        check_size(min(size, self.budget), len(points), len(truth[0]))
         if size > self.budget:
             return Search(points, counted, truth, self.budget, **marks).coarse()
         sizes = [len(p) for p in points]
@@ -529,9 +529,9 @@ def as_guesses(guesses: Any, numbers: Sequence[str]) -> Guesses:
 
 def guesses_in_words(guesses: Guesses, names: Sequence[Any]) -> str:
     """What is guessed of every column: of those that a joint grid leaves out, all levels."""
-    said = guesses.in_words()
+    phrase = guesses.in_words()
     others = [str(n) for n in names if isinstance(guesses, JointGrid) and n not in guesses.grids]
-    return f"{said}; {', '.join(others)}: every value" if others else said
+    return f"{phrase}; {', '.join(others)}: every value" if others else phrase
 
 
 def _counted(values: Array, truth: Ints) -> Flags:

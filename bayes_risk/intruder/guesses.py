@@ -185,16 +185,16 @@ class Neighbourhood(Guesses):
         """Guesses for profiles (U, p); the truth is guess 0."""
         d, place = microdata.n_levels[columns], profiles[:, columns]
         numbers = [q for q, j in enumerate(columns) if isinstance(microdata.variables[j], Number)]
-        held = {q: np.unique(microdata.codes[:, columns[q]]) for q in numbers}
-        for q, values in held.items():
+        distinct = {q: np.unique(microdata.codes[:, columns[q]]) for q in numbers}
+        for q, values in distinct.items():
             d[q], place[:, q] = len(values), np.searchsorted(values, place[:, q])
-        check_room(_ball(d.tolist(), self.distance), len(d), len(profiles))
+        check_size(_ball(d.tolist(), self.distance), len(d), len(profiles))
         shifts = _shifts(d, min(self.distance, len(d)))  # shape (G, q)
         codes = place.astype(np.int32)[None] + shifts[:, None, :]
         np.remainder(codes, d.astype(np.int32), out=codes)  # in place: the largest array there is
-        if held:
+        if distinct:
             codes = codes.astype(float)
-        for q, values in held.items():
+        for q, values in distinct.items():
             codes[:, :, q] = values[codes[:, :, q].astype(np.int64)]
         return GuessSet.of(codes, cells=shifts)
 
@@ -273,7 +273,7 @@ def how_many(counted: Ints) -> str:
     return f"{low:,} to {high:,} guesses (median {np.median(counted):,.0f})"
 
 
-def check_room(guesses: int, columns: int, targets: int) -> None:
+def check_size(guesses: int, columns: int, targets: int) -> None:
     """Refuse more guesses than memory can hold."""
     if guesses * columns * targets > MAX_CELLS:
         raise InputError(

@@ -126,12 +126,12 @@ class Intruder(Shown):
         _, needs, allows = _KINDS[self.kind]
         for name, unsaid in _UNSAID.items():
             value = getattr(self, name)
-            said = type(value) is not type(unsaid) or value != unsaid
-            if name in needs and not said:
+            is_given = type(value) is not type(unsaid) or value != unsaid
+            if name in needs and not is_given:
                 raise InputError(
                     "knows_records", self.knows_records, f"needs {name}: give {_CURES[name]}"
                 )
-            if said and name not in allows:
+            if is_given and name not in allows:
                 given = self.knows_records if self.kind != "some" else self._some()
                 raise InputError(
                     name,
@@ -246,12 +246,12 @@ class Intruder(Shown):
         known = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
         inferred = " The intruder infers which synthetic records share a total."
         tail = " The intruder has a separate belief about other values of a collapsed tail."
-        said = inferred * (self.groups == "inferred") + tail * (self.others is not None)
+        further = inferred * (self.groups == "inferred") + tail * (self.others is not None)
         if self.household == "composition":
-            said += " Of that household the size and the relations to the head are known."
+            further += " Of that household the size and the relations to the head are known."
         if not self.knows_target_in_file:
-            said += f" {self._chance_in_words()}"
-        return f"{known}.{said}"
+            further += f" {self._chance_in_words()}"
+        return f"{known}.{further}"
 
     def _chance_in_words(self) -> str:
         if isinstance(self.in_file, float):

@@ -21,7 +21,7 @@ from bayes_risk.data.microdata import Number
 from .guesses import GuessSet
 
 ROUNDS = 4
-ROOM = 700  # points at which the predictive is read, in a round
+MAX_POINTS = 700  # points at which the predictive is read, in a round
 MOST, FEWEST, ENOUGH = 25, 5, 9  # of one number
 BEYOND = np.array([0.25, 1.0, 5.0, 25.0, 125.0])  # of the range, on either side
 LEVEL = 1e-9  # rise of a log density that is none
@@ -61,9 +61,9 @@ class Scan:
         then: Callable[[Mapping[int, Array]], GuessSet],
     ) -> "Scan":
         """From ``codes`` (n, places) of the file: its quantiles, and a hundred times its range."""
-        if np.prod([len(v) for v in others.values()]) * FEWEST ** len(places) > ROOM:
+        if np.prod([len(v) for v in others.values()]) * FEWEST ** len(places) > MAX_POINTS:
             others = {q: true[None, :, q] for q in others}  # given their true values
-        left = ROOM / np.prod([len(v) for v in others.values()])
+        left = MAX_POINTS / np.prod([len(v) for v in others.values()])
         size = int(np.clip(left ** (1 / len(places)), FEWEST, MOST))
         if size < ENOUGH and len(places) > 1:
 

@@ -12,7 +12,7 @@ import numpy as np
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import jackknife_error
-from bayes_risk._core.progress import Asked, shows_progress
+from bayes_risk._core.progress import ProgressOption, shows_progress
 from bayes_risk._core.validate import whole_number
 
 from .input import checked_flag
@@ -68,7 +68,7 @@ def identification_risk_of_files(
     id: str | None = None,
     fallback: bool = True,
     batch: int = 100_000,
-    progress: Asked = None,
+    progress: ProgressOption = None,
     max_memory: str | None = None,
 ) -> FileRisk:
     r"""Compute the risk that an intruder finds records of files in their releases, batch by batch.
@@ -148,8 +148,8 @@ def identification_risk_of_files(
             "is not a function; give one of (stage, done, total), or leave it out",
         )
     tables = checked_tables(original, releases, known, synthesized, id)
-    told = progress or (lambda stage, done, total: None)
-    plan = Plan(tables, tuple(known), tuple(synthesized), id, batch, max_memory, told)
+    report = progress or (lambda stage, done, total: None)
+    plan = Plan(tables, tuple(known), tuple(synthesized), id, batch, max_memory, report)
     found, cells = count_files(plan, fallback=fallback)
     expected = [chances.expected() for chances in found.chances]
     m = len(tables) - 1

@@ -68,14 +68,14 @@ def claimed(found: Matches, strategy: Strategy) -> Matches:
 
 
 def found_by(
-    held: KeySet,
+    every: KeySet,
     kept: KeySet,
     choices: Choices,
     odds_of: Callable[[Boxes], Odds],
     release_of: Ints | None,
 ) -> dict[str, Any]:
     """What is found by all keys, and where nothing matches by those that were kept."""
-    boxes = held.boxes(choices.limit)
+    boxes = every.boxes(choices.limit)
     size, mine, one = (of[0] for of in kept.boxes(choices.limit).candidates())
     odds = odds_of(boxes)
     certain = odds.words == IN_FILE  # else he takes whom nothing matches to be outside
@@ -83,7 +83,7 @@ def found_by(
     D = _by_box(odds.D, boxes.of)
     each = match_each(boxes, D, cells)
     pooled, *apart = match_pooled(boxes, D, each, cells, left_out=release_of is None)
-    of_parts = partial(_left_out, held, D, cells, choices.limit)
+    of_parts = partial(_left_out, every, D, cells, choices.limit)
     by_release, claims = (claimed(found, choices.strategy) for found in (each, pooled))
     of_draws: Iterable[Matches] = ()
     left_out: Iterable[Matches] = apart

@@ -145,8 +145,8 @@ def _from_outside(
             "their record in the original where they have one"
         )
     if numbers_rows(targets.index) and numbers_rows(original.index):
-        held = original.iloc[: len(targets)]
-        if any(not targets[c].astype(object).equals(held[c].astype(object)) for c in keys):
+        first_rows = original.iloc[: len(targets)]
+        if any(not targets[c].astype(object).equals(first_rows[c].astype(object)) for c in keys):
             raise InputError(
                 "targets and the original merely number their rows, and the rows of equal numbers "
                 "differ, so that it is unknown which targets are in the file; give both an index "
@@ -213,19 +213,19 @@ def checked_keys(
     if not known and not synthesized:
         raise InputError("known and synthesized are both empty; name at least one key column")
     check_writable("key", [*known, *synthesized])
-    check_writable("record label", original.index, told=False)
+    check_writable("record label", original.index, show_name=False)
     return known, synthesized
 
 
-def rows_correspond(original: pd.DataFrame, releases: Any, given: Any, **asked: bool) -> bool:
-    """Whether rows are the original's records, as ``given``, or as many; else refuse ``asked``."""
+def rows_correspond(original: pd.DataFrame, releases: Any, given: Any, **needs: bool) -> bool:
+    """Whether rows are the original's records, as ``given``, or as many; else refuse ``needs``."""
     n, sizes = len(original), [len(table) for table in as_tables(releases)]
     other = next((l for l, size in enumerate(sizes, start=1) if size != n), 0)
     if not other if given is None else checked_flag("corresponds", given):
         return True
     why = f"release {other} has {sizes[other - 1]} records and the original {n}"
     why = "corresponds is false" if given is False else why
-    for what in (name for name, is_asked in asked.items() if is_asked):
+    for what in (name for name, is_needed in needs.items() if is_needed):
         raise InputError(
             what,
             f"is of records, and {why}, so that rows correspond to none; leave it out, name "

@@ -238,7 +238,7 @@ def _log_scales(square: Array, pair: Ints, log_scale: Array) -> Array:
 CHAINS = 4
 TUNE = 200  # finds the step size only: the mass matrix is known
 MAX_DRAWN_CELLS = 100_000
-MAX_HELD = 50_000_000  # draws x cells, and effects x cells
+MAX_SIZE = 50_000_000  # draws x cells, and effects x cells
 AT_MOST = 200  # observed cells whose means are diagnosed
 
 
@@ -256,11 +256,11 @@ def posterior_means(
     """
     effects = Effects.from_cells(cells, [term for term in terms if len(term) == 2])
     K = effects.n_effects
-    if max(draws, K) * len(cells) > MAX_HELD:
+    if max(draws, K) * len(cells) > MAX_SIZE:
         raise InputError(
             "draws",
             draws,
-            f"of {K:,} effects on {len(cells):,} cells need more than {MAX_HELD:,} numbers; give "
+            f"of {K:,} effects on {len(cells):,} cells need more than {MAX_SIZE:,} numbers; give "
             "fewer draws, fewer or coarser keys, or interactions=1",
         )
     theta, diverged = _sampled(effects, count, draws, rng)
@@ -333,9 +333,9 @@ def _approximation(
     """Normal approximation at the mode: mass matrix of (log_scale, theta), and the starts."""
     theta, log_scale, of_theta = posterior_mode(effects, count.astype(float), centre)
     P, pair = len(log_scale), effects.pair_of
-    told = np.bincount(pair + 1, (theta * np.exp(-np.append(log_scale, 0.0)[pair])) ** 2, P + 1)
+    info = np.bincount(pair + 1, (theta * np.exp(-np.append(log_scale, 0.0)[pair])) ** 2, P + 1)
     covariance = np.zeros((P + len(theta),) * 2)
-    covariance[:P, :P] = np.diag(1 / (PAIR_SPREAD**-2 + told[1:]))
+    covariance[:P, :P] = np.diag(1 / (PAIR_SPREAD**-2 + info[1:]))
     covariance[P:, P:] = of_theta
     mode = np.append(log_scale, theta)
     points = rng.multivariate_normal(mode, covariance, size=CHAINS, method="cholesky")

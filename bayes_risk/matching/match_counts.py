@@ -44,7 +44,7 @@ def sweep(turns, windows, weights, leaders, a, person):
     for i in turns:
         for l in range(m):
             slide(matches, order[l], l, low, high, start[i, l], stop[i, l])
-        lead(matches, leaders, i, a, weights, person)
+        find_leaders(matches, leaders, i, a, weights, person)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -137,7 +137,7 @@ def move_record(matches, j, l, enters):
 
 
 @numba.njit(cache=True, nogil=True)
-def lead(matches, leaders, i, a, weights, person):
+def find_leaders(matches, leaders, i, a, weights, person):
     """Find target i's leaders: buckets are visited from the deepest, until none can catch up."""
     share, residue, reach = weights
     m = share.shape[1]

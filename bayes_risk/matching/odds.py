@@ -103,8 +103,8 @@ def _counts(
                 "all keys, and give population.over(keys) of more"
             )
     words = list(dict.fromkeys(one.in_words() for one in each))
-    said = words[0] if len(each) == 1 else f"one for each release: {'; '.join(words)}"
-    return np.stack([one.counts(targets) for one in each]), said
+    description = words[0] if len(each) == 1 else f"one for each release: {'; '.join(words)}"
+    return np.stack([one.counts(targets) for one in each]), description
 
 
 def _given(population: Any, targets: pd.Index, m: int) -> Array:

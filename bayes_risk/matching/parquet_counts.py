@@ -351,8 +351,8 @@ def _match(columns: Mapping[str, Ints], m: int, words: Sequence[str], fallback: 
     key = np.append(0, np.cumsum(np.any(new, axis=0)))
     shows = np.array([columns[f"s{l}"] for l in range(1, m + 1)])
     profiles = int(shows.any(axis=0).sum() + (columns["targets"] > 0).sum())
-    held = np.bincount(key, columns["targets"]) > 0  # keys of some target
-    rows, number = held[key], np.cumsum(held) - 1
+    used = np.bincount(key, columns["targets"]) > 0  # keys of some target
+    rows, number = used[key], np.cumsum(used) - 1
     key, shows = number[key[rows]], shows[:, rows]
     records, targets, size = (columns[name][rows] for name in ("records", "targets", "size"))
     N = np.array([np.bincount(key, records * shown) for shown in shows], np.int64)
@@ -361,8 +361,8 @@ def _match(columns: Mapping[str, Ints], m: int, words: Sequence[str], fallback: 
     exact = np.arange(N.shape[1])
     z, own = np.where(shows, key, -1), OwnRows.of(place)
     boxes = Boxes(exact, z, (), None, N, of, own, records, BOX)
-    held = size[place]
-    cells = Cells(held, np.ones_like(held), np.where(held == 1, 0, -1), fallback, certain=True)
+    used = size[place]
+    cells = Cells(used, np.ones_like(used), np.where(used == 1, 0, -1), fallback, certain=True)
     D = N.astype(float)
     each = match_each(boxes, D, cells)
     counts, chances = [], []

@@ -127,7 +127,7 @@ def value_type(kind: Any) -> Any:
 def _footer(path: str) -> tuple[Any, int]:
     """Schema and number of records."""
     ((n, schema),) = read_in_parts(Path(path), ".parquet", batch=1)
-    with _told(path):
+    with _damage_named(path):
         return pa.ipc.read_schema(pa.py_buffer(schema)), n
 
 
@@ -135,7 +135,7 @@ def _read(part: ParquetPart, columns: list[str], size: int) -> Iterator[Any]:
     """Batches of one file, which another process reads; what is broken in them is not told."""
     parts = read_in_parts(Path(part.path), ".parquet", columns=columns, batch=size)
     for content in islice(parts, 1, None):
-        with _told(part.path):
+        with _damage_named(part.path):
             batch = pa.ipc.open_stream(pa.py_buffer(content)).read_next_batch()
             batch.validate(full=True)
             if not {*columns} <= {*batch.schema.names}:
@@ -144,7 +144,7 @@ def _read(part: ParquetPart, columns: list[str], size: int) -> Iterator[Any]:
 
 
 @contextmanager
-def _told(path: str) -> Iterator[None]:
+def _damage_named(path: str) -> Iterator[None]:
     """Say which file is broken, nothing of what stands in it."""
     try:
         yield

@@ -106,12 +106,12 @@ class CellCounts:
 
     def at(self, df: pd.DataFrame) -> Array:
         """F_t at the keys of a table's rows, shape (S, n)."""
-        first, cell, asked = self.asked(df)
-        row = found_in(self.cells, asked)
-        F = np.where(row >= 0, self.table[:, row], loglinear.independent_mean(*self.others, asked))
+        first, cell, cells = self.cells_of(df)
+        row = found_in(self.cells, cells)
+        F = np.where(row >= 0, self.table[:, row], loglinear.independent_mean(*self.others, cells))
         return np.asarray(F[:, cell])
 
-    def asked(self, df: pd.DataFrame) -> tuple[Ints, Ints, Ints]:
+    def cells_of(self, df: pd.DataFrame) -> tuple[Ints, Ints, Ints]:
         """First row of each distinct cell, the cell of each row, and the cells' codes."""
         require_columns(df, self.levels.keys, "the table")
         return self.levels.distinct(df)
@@ -143,12 +143,12 @@ def fitted_counts(
         shares = tuple(np.bincount(column, N, size) / len(df) for column, size in sizes)
         others = (odds * len(df), shares)
         F = N + loglinear.independent_mean(*others, cells)
-        told = {"cells": 0.0, "cycles": 1.0, "gap": 0.0}
-        return CellCounts(levels=levels, cells=cells, table=F[None], others=others), told
-    populated, mu, told = loglinear.fit_loglinear(cells, N, levels.n_levels)
+        convergence = {"cells": 0.0, "cycles": 1.0, "gap": 0.0}
+        return CellCounts(levels=levels, cells=cells, table=F[None], others=others), convergence
+    populated, mu, convergence = loglinear.fit_loglinear(cells, N, levels.n_levels)
     F = odds * mu
     F[found_in(populated, cells)] += N  # an observed cell can be populated
-    return CellCounts(levels=levels, cells=populated, table=F[None]), told
+    return CellCounts(levels=levels, cells=populated, table=F[None]), convergence
 
 
 def drawn_counts(
@@ -448,7 +448,7 @@ class Population(Shown):
         F = self.counts(df)
         if self.known and (F[0] < N).any():
             short = F[0] < N
-            cells = len(self.cell_counts.asked(df[short])[0])
+            cells = len(self.cell_counts.cells_of(df[short])[0])
             raise InputError(
                 f"{cells:,} combinations of {list(self.keys)} are rarer in the population than in "
                 f"the sample ({short.sum():,} of {len(N):,} records), so it cannot be a sample of "

@@ -166,7 +166,7 @@ class Matching(MatchingSetting):
 
     def assumed(self) -> dict[str, str]:
         """What the intruder who matches holds and does."""
-        held = {
+        roles = {
             "unsynthesised": self.in_words(self.known),
             "matched against synthetic values": self.in_words(self.synthesized),
         }
@@ -177,7 +177,7 @@ class Matching(MatchingSetting):
             otherwise = "chooses among all who share the unsynthesised keys"
         return {
             "Keys known to the matching intruder": "; ".join(
-                f"{what}: {', '.join(names)}" for what, names in held.items() if names
+                f"{what}: {', '.join(names)}" for what, names in roles.items() if names
             ),
             "Who is in the file: the intruder": self.presence(),
             "When nothing matches, the intruder": otherwise,
@@ -197,17 +197,17 @@ class Matching(MatchingSetting):
 
     def counting(self, *, alone: bool) -> list[str]:
         """What matching rests on, in words; ``alone``: nothing else was computed."""
-        said = []
+        notes = []
         if self.release_of is not None:
-            said.append(f"the intruder searches {self.searched()}")
+            notes.append(f"the intruder searches {self.searched()}")
         if self.estimated:
-            said.append(f"population counts are estimates ({self.population})")
+            notes.append(f"population counts are estimates ({self.population})")
         elif self.population == GIVEN:
-            said.append("population counts were taken as given")
+            notes.append("population counts were taken as given")
         if not alone:
-            return said
-        first = "matches were counted exactly" if said else "exact counting, nothing was sampled"
-        return [first, *said]
+            return notes
+        first = "matches were counted exactly" if notes else "exact counting, nothing was sampled"
+        return [first, *notes]
 
     def _head(self) -> str:
         return "\n".join(part.sentence() for part in (self, self.exposure) if part is not None)

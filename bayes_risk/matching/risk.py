@@ -71,10 +71,10 @@ def compared_keys(
     y = parts[-1] if sought.outside else column[sought.place]
     value = column[None] if unsynthesized else np.stack(shown)
     if within is None:
-        lost, gone = y == 0, value == 0
-        if missing == "level" or not (lost.any() or gone.any()):
+        y_missing, gone = y == 0, value == 0
+        if missing == "level" or not (y_missing.any() or gone.any()):
             return None, Key(y, value, codes.size)
-        y, value = np.where(lost, np.nan, y), np.where(gone, np.nan, value)
+        y, value = np.where(y_missing, np.nan, y), np.where(gone, np.nan, value)
         return _with_missing(NumericKey(y, y, y, value), missing)
     present = column[~np.isnan(column)]
     if not len(present):
@@ -98,18 +98,18 @@ def coded_key(name: str, tables: Tables) -> Coded:
 def _with_missing(key: NumericKey, missing: str) -> Compared:
     """Missing values match anything, nothing, or each other: this becomes a key of its own."""
     y, low, high, value = key
-    lost, gone, level = np.isnan(y), np.isnan(value), None
-    if not (lost.any() or gone.any()):
+    y_missing, gone, level = np.isnan(y), np.isnan(value), None
+    if not (y_missing.any() or gone.any()):
         return key, None
     if missing == "level":
-        level = Key(lost.astype(np.int64), gone.astype(np.int64), 2)
+        level = Key(y_missing.astype(np.int64), gone.astype(np.int64), 2)
         ends, value = (0.0, 0.0), np.where(gone, 0.0, value)
     elif missing == "wildcard":
         ends = (-np.inf, np.inf)
     else:
         ends, value = (np.inf, -np.inf), np.where(gone, np.inf, value)
-    low, high = np.where(lost, ends[0], low), np.where(lost, ends[1], high)
-    return NumericKey(np.where(lost, 0.0, y), low, high, value), level
+    low, high = np.where(y_missing, ends[0], low), np.where(y_missing, ends[1], high)
+    return NumericKey(np.where(y_missing, 0.0, y), low, high, value), level
 
 
 def _numbers(name: str, tables: Tables) -> list[Array]:
@@ -434,12 +434,12 @@ def matched(original: pd.DataFrame, releases: Any, how: MatchingOptions) -> tupl
         raise InputError(
             "person", how.person, "is a key too; leave it out of known and synthesized"
         )
-    within, lost = checked_radius(how.radius, keys), missing_by_key(how.missing, keys)
+    within, missing = checked_radius(how.radius, keys), missing_by_key(how.missing, keys)
     check_effects(choices, population=population is not None, n_radii=len(within))
     drawn = isinstance(releases, Replicates)
-    asked = {"population": population is not None, "reason": reason is not None}
-    asked |= {"known": bool(known), "Replicates": drawn}
-    own = rows_correspond(original, releases, how.corresponds, **asked)
+    options = {"population": population is not None, "reason": reason is not None}
+    options |= {"known": bool(known), "Replicates": drawn}
+    own = rows_correspond(original, releases, how.corresponds, **options)
     sought = checked_targets(original, how.targets, keys)
     people = sought.frame if sought.outside else None
     tables = release_tables(original, releases, known, synthesized, own, people)
@@ -451,14 +451,14 @@ def matched(original: pd.DataFrame, releases: Any, how: MatchingOptions) -> tupl
         )
     whose = persons_sought(sought, tables)
     own_rows = OwnRows.of(sought.place, tables.of_person(0), whose)
-    rules = choices._replace(radius=within, missing=lost)
+    rules = choices._replace(radius=within, missing=missing)
     same: dict[str, Any] = {
         "index": sought.frame.index,
         "synthesized": tuple(synthesized),
         "radius": within,
         "shape": choices.shape,
         "closed": choices.closed,
-        "missing": {name: how for name, how in lost.items() if how != "level"},
+        "missing": {name: how for name, how in missing.items() if how != "level"},
         "in_file": own_rows.many > 0,
         "person": whose,
     }
@@ -474,7 +474,7 @@ def matched(original: pd.DataFrame, releases: Any, how: MatchingOptions) -> tupl
         return MatchCounts(sizes=tables.sizes, **counts, **same), tables
     also = reason_key(reason, original, sought)
     files = range(1, tables.m + 1)
-    held, kept = key_sets(tables, files, sought, own_rows, (known, synthesized), rules, also)
+    every, kept = key_sets(tables, files, sought, own_rows, (known, synthesized), rules, also)
     release_of = np.array(releases.release_of) if drawn else None
     population = per_table(population, release_of)
     check_sample(population, original)
@@ -482,6 +482,6 @@ def matched(original: pd.DataFrame, releases: Any, how: MatchingOptions) -> tupl
     def odds_of(boxes: Boxes) -> Odds:
         return how_many_may_be(population, sought.frame, boxes.N[:, boxes.of], keys, within)
 
-    found = found_by(held, kept, choices, odds_of, release_of)
+    found = found_by(every, kept, choices, odds_of, release_of)
     same |= {"known": tuple(known), "reason": reason is not None, "keys": sought.frame[keys]}
     return IdentificationRisk(**found, **same), tables

@@ -37,7 +37,7 @@ import pandas as pd
 from bayes_risk._core.arguments import taken
 from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.progress import Asked, Progress, shows_progress
+from bayes_risk._core.progress import Progress, ProgressOption, shows_progress
 from bayes_risk._core.validate import is_sequence, known_columns
 from bayes_risk.data.microdata import Codes, Microdata, checked_table
 from bayes_risk.data.record_weights import survey_weights
@@ -148,7 +148,7 @@ class Chain(Declaration):
         sample: bool = True,
         random_seed: int | np.random.Generator | None = None,
         n_jobs: int = 1,
-        progress: Asked = None,
+        progress: ProgressOption = None,
     ) -> "ChainFit":
         """Fit each part to the columns before it and its own.
 
@@ -282,7 +282,7 @@ class ChainFit(Synthesis):
         each = [one.fit.parameters for one in self.parts]
         first = next((ways for ways in each if "one-mode" in ways), each[0])
         return tuple(
-            w for w in first if all(one.way(w) in one.fit.parameters for one in self.parts)
+            w for w in first if all(one.drawing(w) in one.fit.parameters for one in self.parts)
         )
 
     @property
@@ -373,13 +373,13 @@ class ChainFit(Synthesis):
         return replace(self, parts=tuple(parts))
 
     def mechanism(self, release: EncodedRelease) -> str:
-        said = [
+        phrases = [
             f"part {1 + self.parts.index(one)} ({', '.join(part.synthesized)}): "
             f"{one.fit.mechanism(part)}"
             for one, part in self._made(release)
         ]
         return "; ".join(
-            [*said, "trees and regressions are given the released columns before them"]
+            [*phrases, "trees and regressions are given the released columns before them"]
         )
 
     def _made(self, release: EncodedRelease) -> list[tuple[FittedPart, EncodedRelease]]:
@@ -427,8 +427,8 @@ class ChainFit(Synthesis):
             self.parts,
             [
                 [
-                    one.fit.without(record, z, l, start=of, rng=way)
-                    for of, way in zip(lots, children_of(child, len(lots)), strict=True)
+                    one.fit.without(record, z, l, start=of, rng=generator)
+                    for of, generator in zip(lots, children_of(child, len(lots)), strict=True)
                 ]
                 for one, z, lots, child in each
             ],
@@ -436,8 +436,8 @@ class ChainFit(Synthesis):
 
     def _in_words(self, release: EncodedRelease, targets: Targets) -> str:
         each = self._seen(release, targets)
-        said = [f"{', '.join(of.release.synthesized)} {way.name}" for of, way, _ in each]
-        return f"parts: log evidence of the parts of the chain, added ({'; '.join(said)})"
+        phrases = [f"{', '.join(of.release.synthesized)} {method.name}" for of, method, _ in each]
+        return f"parts: log evidence of the parts of the chain, added ({'; '.join(phrases)})"
 
     def evidence(
         self,
@@ -454,11 +454,11 @@ class ChainFit(Synthesis):
         found, apart = list[Evidence](), True
         if budget.target_mcse is not None:  # independent errors, of which the squares add
             budget = budget._replace(target_mcse=budget.target_mcse / len(seen) ** 0.5)
-        for (problem, way, cell), child in zip(seen, rng.spawn(len(seen)), strict=True):
-            runner = EvidenceRunner(problem, way.offer, child, n_jobs, progress)
-            one = way.run(runner, problem.cases, budget)
+        for (problem, method, cell), child in zip(seen, rng.spawn(len(seen)), strict=True):
+            runner = EvidenceRunner(problem, method.offer, child, n_jobs, progress)
+            one = method.run(runner, problem.cases, budget)
             found.append(of_guesses(replace(one, base=runner.base(problem.cases, one)), cell))
-            own = factors_of(problem.capabilities, way.name, problem.release, problem.cases)
+            own = factors_of(problem.capabilities, method.name, problem.release, problem.cases)
             several = not isinstance(own, str) and len(own) > 1
             apart &= one.by_column is not None or not several
         whole = added_evidence(found)
@@ -469,9 +469,9 @@ class ChainFit(Synthesis):
     ) -> tuple[str, ...] | str:
         """The columns of the parts that guesses move, in their order."""
         names: list[str] = []
-        for problem, way, _ in self._seen(release, targets):
+        for problem, method, _ in self._seen(release, targets):
             part = problem.release
-            own = factors_of(problem.capabilities, way.name, part, problem.cases)
+            own = factors_of(problem.capabilities, method.name, part, problem.cases)
             if isinstance(own, str) and len(part.synthesized) > 1:
                 return f"the columns {', '.join(part.synthesized)} are drawn together"
             names += part.synthesized if isinstance(own, str) else own
@@ -508,10 +508,10 @@ class ChainFit(Synthesis):
 
     def __repr__(self) -> str:
         each = enumerate(self.parts, start=1)
-        said = [
+        lines = [
             f"  part {k}: {', '.join(one.own)} by {type(one.fit.model).__name__}" for k, one in each
         ]
-        return "\n".join([f"ChainFit: {len(self.microdata.codes):,} records", *said])
+        return "\n".join([f"ChainFit: {len(self.microdata.codes):,} records", *lines])
 
 
 def _drawn(
@@ -522,13 +522,13 @@ def _drawn(
     m, mask = len(tables), request.mask
     n = len(mask) if len(mask) != len(fit.microdata.codes) else None
     records = None if n is not None or mask.all() else mask
-    how: dict[str, Any] = {"parameters": one.way(request.parameters), "random_seed": rng}
+    how: dict[str, Any] = {"parameters": one.drawing(request.parameters), "random_seed": rng}
     if isinstance(fit.model, DPMPM | Mixture):  # nothing before it is synthetic to it
         release = fit.synthesize(m, names, records, n=n, **how)
         return [fit.microdata.encode(table, "the part") for table in release.datasets]
-    asked = Request.of(fit, fit._modelled, m, names, **how)
+    part_request = Request.of(fit, fit._modelled, m, names, **how)
     begun = (one.table(codes) for codes in tables)
-    found: Iterable[Codes] = fit._tables(replace(asked, mask=mask, begun=begun))
+    found: Iterable[Codes] = fit._tables(replace(part_request, mask=mask, begun=begun))
     return found
 
 

@@ -38,16 +38,16 @@ class FittedPart:
     def release(self, release: EncodedRelease) -> EncodedRelease | None:
         """What it made of the chain's release, the columns before it as released; None: nothing."""
         names = [c for c in release.synthesized if c in self.own]
-        data, way = self.fit.microdata, self.way(release.parameters)
+        data, parameters = self.fit.microdata, self.drawing(release.parameters)
         if not names:
             return None
         columns = np.array([c in names for c in data.columns])
         source = replace(release.source, synthesized=names, draw_index=None, maker=None)
-        more: Any = {"source": replace(source, parameters=way), "synthesized": names}
-        more |= {"codes": self.table(release.codes), "columns": columns, "parameters": way}
+        more: Any = {"source": replace(source, parameters=parameters), "synthesized": names}
+        more |= {"codes": self.table(release.codes), "columns": columns, "parameters": parameters}
         return replace(release, microdata=data, **more)
 
-    def way(self, parameters: str | None) -> str | None:
+    def drawing(self, parameters: str | None) -> str | None:
         """How its parameters are drawn: without modes those of one mode are any."""
         modes = "one-mode" in self.fit.parameters
         return "independent" if parameters == "one-mode" and not modes else parameters
@@ -115,7 +115,7 @@ class ChainPosterior:
             if (seen := one.targets(targets)) is not None:
                 cases, cell = seen
                 ways = zip(lots, children_of(child, len(lots)), strict=True)
-                of = [posterior.predictives(cases, rng=way) for posterior, way in ways]
+                of = [posterior.predictives(cases, rng=generator) for posterior, generator in ways]
                 found += [PartPredictive(same, cell) for same in zip(*of, strict=True)]
         return found
 
@@ -188,7 +188,7 @@ def added_evidence(each: Sequence[Evidence]) -> Evidence:
     alone = [of for of in moved if len(of) == 1 and of.any()]
     deviations = [reduce(np.add, of) for of in (drawn, alone) if of] or moved[:1]
     bases = [one.base for one in each if one.base is not None]
-    led = [one for one in each if one.modes is not None]
+    with_modes = [one for one in each if one.modes is not None]
     modes = [[*one.apart] or [one] for one in each] if any(one.apart for one in each) else []
     apart = tuple(added_evidence(some) for some in product(*modes)) if modes else ()
     return Evidence(
@@ -198,7 +198,7 @@ def added_evidence(each: Sequence[Evidence]) -> Evidence:
         ess=np.min([one.ess for one in each], axis=0),
         base=reduce(np.add, bases) if len(bases) == len(each) else None,
         base_deviations=None if drawn else np.zeros_like(moved[0][0]),
-        modes=led[0].modes if led else None,
+        modes=with_modes[0].modes if with_modes else None,
         few=any(one.few_chains for one in each),
         apart=apart,
         by_column=_by_column(each),

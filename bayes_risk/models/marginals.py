@@ -115,8 +115,8 @@ class MarginalsFit(Synthesis):
     diagnostics: ClassVar[Mapping[str, Any]] = {}
 
     def mechanism(self, release: EncodedRelease) -> str:
-        said = f"each column by itself, from its frequencies{weights_in_words(self.weights)}"
-        return f"{said}; {drawn_in_words(self, release)}"
+        phrase = f"each column by itself, from its frequencies{weights_in_words(self.weights)}"
+        return f"{phrase}; {drawn_in_words(self, release)}"
 
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
         """Exact evidence; who does not know all others is answered for one draw of parameters."""

@@ -94,7 +94,7 @@ def _converted(column: pd.Series, original: pd.Series, name: str, source: str) -
     genuine = spelled_values(pd.factorize(original)[1])
     given = spelled_values(distinct)
     if given.kind == genuine.kind and not _is_category(original):
-        if given.kind != "text" or pd.Index(given.held).isin(genuine.known).all():
+        if given.kind != "text" or pd.Index(given.values).isin(genuine.known).all():
             return column
     absent = bool(original.isna().any())
     try:
@@ -107,8 +107,8 @@ def _converted(column: pd.Series, original: pd.Series, name: str, source: str) -
         warnings.warn(f"column {name!r} of {source} is read {found.in_words()}", stacklevel=2)
     if not _is_category(original) and not found.how and given.kind == genuine.kind:
         return column
-    held = [*found.held.astype(object), None]
-    values = pd.Series([held[i] for i in where], column.index, np.dtype(object))
+    converted = [*found.values.astype(object), None]
+    values = pd.Series([converted[i] for i in where], column.index, np.dtype(object))
     if _is_category(original):
         return _as_levels(values, original.dtype, f"column {name!r} of {source}")
     if genuine.kind == "dates":
@@ -123,7 +123,7 @@ def _as_levels(values: pd.Series, dtype: Any, where: str) -> pd.Series:
     """A category of the original's levels; any other value is an error."""
     levels = dtype.categories
     known = spelled_values(levels)
-    at = dict(zip(known.held.tolist(), levels, strict=True))
+    at = dict(zip(known.values.tolist(), levels, strict=True))
     strange = (values.notna() & ~values.isin(list(at))).to_numpy()
     if strange.any():  # neither the value nor the levels are told: they are the data's
         raise InputError(

@@ -50,14 +50,14 @@ class RowCorrespondence(Result):
         moved = ", ".join(str(l) for l in self.unmatched if self.reordered[l - 1])
         unknown = ", ".join(str(l) for l in self.unmatched if not self.reordered[l - 1])
         names = ", ".join(sorted({name for _, name in self.elsewhere}))
-        said = {
+        texts = {
             "rows moved": f"No column of release {moved} stands in the original's rows, and the "
             f"same values of {names} stand in other rows: they are not the original's.",
             "rows unknown": f"No column of release {unknown} was kept, so that it cannot be "
             "checked whether its rows are the original's.",
         }
         unknown = "" if self.stated else unknown
-        return {cure: said[cure] for cure, l in zip(said, (moved, unknown), strict=True) if l}
+        return {cure: texts[cure] for cure, l in zip(texts, (moved, unknown), strict=True) if l}
 
     def summary(self) -> pd.DataFrame:
         """One row per file: columns shared with the original, kept, and in other rows."""

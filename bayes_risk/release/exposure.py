@@ -389,8 +389,8 @@ def exposure(
 def exposure_of_tables(tables: Tables, keys: Sequence[str] | None = None) -> Exposure:
     """`exposure` of tables that were read; their coded columns are kept for others."""
     names = list(tables.names)
-    asked = None if keys is None else known_columns("keys", keys, names, least=1)
-    values_too = {*(asked or ()), *(tables.made or ())}
+    wanted = None if keys is None else known_columns("keys", keys, names, least=1)
+    values_too = {*(wanted or ()), *(tables.made or ())}
     values_too -= {tables.person}
     identifiers = {c: why for c, why in tables.identifiers().items() if c not in values_too}
     if len(identifiers) == len(names):  # there is nothing else to compare
@@ -410,18 +410,18 @@ def exposure_of_tables(tables: Tables, keys: Sequence[str] | None = None) -> Exp
         if tables.is_made(name):
             synthesized.append(name)
             made.add(*codes)
-        if name in asked if asked is not None else tables.is_category(name):
+        if name in wanted if wanted is not None else tables.is_category(name):
             chosen.append(name)
             by_keys.add(*codes)
     if not compared:
         raise InputError("the files share no column with the original; see their columns")
-    for name in set(asked or ()) - set(compared):
+    for name in set(wanted or ()) - set(compared):
         if name in tables.known and not tables.known[name].refusal:
             continue  # `why_left_out` says why
         raise InputError(f"keys names {name!r}, which cannot be compared: {tables.left_out[name]}")
     if not synthesized:  # nothing differs: the original itself
         synthesized, made = compared, everything
-    if not asked and not set(chosen) & set(synthesized):
+    if not wanted and not set(chosen) & set(synthesized):
         chosen += synthesized
         by_keys.add(made.dense(), made.size)
     parts = y, *_ = tables.parts(by_keys.dense())
@@ -435,7 +435,7 @@ def exposure_of_tables(tables: Tables, keys: Sequence[str] | None = None) -> Exp
         index=tables.index,
         compared=tuple(compared),
         synthesized=tuple(synthesized),
-        keys=tuple(asked or chosen),
+        keys=tuple(wanted or chosen),
         why_left_out=dict(tables.left_out),
         identifiers={name: _shown(tables, name, why) for name, why in identifiers.items()},
         notes=tuple(tables.notes),
@@ -450,7 +450,7 @@ def exposure_of_tables(tables: Tables, keys: Sequence[str] | None = None) -> Exp
         columns=pd.DataFrame(
             [values[name][l - 1] for l, name in rows], index=rows, columns=list(OF_VALUES)
         ),
-        links=links(tables, keys=asked or chosen),
+        links=links(tables, keys=wanted or chosen),
         exact=kept_exactly(tables),
         persons=tables.of_person(0),
         household=next((name for name in names if _names_households(tables, name)), ""),
@@ -499,9 +499,9 @@ def _values(tables: Tables, codes: Ints, size: int) -> list[dict[str, Any]]:
     """A numeric column in each file: rows of `Exposure.columns`."""
     y, *released = tables.parts(codes)
     times = np.bincount(y, minlength=size)
-    held = holders(y, tables.of_person(0), size)
-    times[0] = held[0] = 0  # missing
-    given, (once, twice) = held.sum(), ((held == k).sum() for k in (1, 2))
+    n_holders = holders(y, tables.of_person(0), size)
+    times[0] = n_holders[0] = 0  # missing
+    given, (once, twice) = n_holders.sum(), ((n_holders == k).sum() for k in (1, 2))
     expected = 1 - once / max(given, 1), 2 * twice / max(given, 1)
     of_original = once, given, (times > 0).sum(), *expected, once >= JUDGED * max(given, 1)
     found = []
@@ -509,8 +509,8 @@ def _values(tables: Tables, codes: Ints, size: int) -> list[dict[str, Any]]:
         z = z if tables.replaced is None else z[tables.replaced]
         shown = np.bincount(z, minlength=size)
         shown[0] = 0
-        N, genuine, unique = shown.sum(), shown[times > 0].sum(), shown[held == 1].sum()
+        N, genuine, unique = shown.sum(), shown[times > 0].sum(), shown[n_holders == 1].sum()
         shares = (genuine / N, unique / N) if N else (np.nan, np.nan)
-        of_file = N, genuine, shares[0], unique, shares[1], (shown[held == 1] > 0).sum()
+        of_file = N, genuine, shares[0], unique, shares[1], (shown[n_holders == 1] > 0).sum()
         found.append(dict(zip(OF_VALUES, (*of_file, *of_original), strict=True)))
     return found

@@ -84,17 +84,17 @@ def _features(
             amounts, places = mean, [np.arange(len(rows))] * 2
         if amounts is not None:
             of_ranks = [part[at] for part, at in zip(amounts, places, strict=True)]
-            lost = [np.isnan(part).astype(float) for part in of_ranks]
+            missing = [np.isnan(part).astype(float) for part in of_ranks]
             full = [np.where(np.isnan(part), 1.0, part) for part in of_ranks]
-            numbers += [full, lost] if np.any(lost) else [full]
+            numbers += [full, missing] if np.any(missing) else [full]
             continue
         column = seen.column(name)
         parts = [column.codes[l][at] for l, at in zip((0, *files), places, strict=True)]
         if not shares:
             codes.append(parts)
             continue
-        held = np.flatnonzero(np.bincount(np.concatenate(parts), minlength=column.size))
-        numbers += [[(p == v) / np.sqrt(2) for p in parts] for v in held[:WIDE]]
+        occurring = np.flatnonzero(np.bincount(np.concatenate(parts), minlength=column.size))
+        numbers += [[(p == v) / np.sqrt(2) for p in parts] for v in occurring[:WIDE]]
     none = np.empty((len(rows), 0), np.int32)
     levels = [np.column_stack([none, *[c[k] for c in codes]]).astype(np.int32) for k in (0, 1)]
     y = np.column_stack([first for first, *_ in numbers])
@@ -123,16 +123,16 @@ def _own(
 
 
 def _by_factors(
-    index: Index, asked: Points, of: tuple[Array, Ints, Ints], factors: Sequence[float]
+    index: Index, query: Points, of: tuple[Array, Ints, Ints], factors: Sequence[float]
 ) -> list[persons.Own]:
     """Own rows of some records by each factor; a search ends where another's is nearer."""
     if not factors:
         return []
     reach = max(factors) ** 2
-    near = two_nearest(index, asked, limit=persons.bounds(*of[:2]), reach=reach)
+    near = two_nearest(index, query, limit=persons.bounds(*of[:2]), reach=reach)
     found = [persons.own_nearest(near, *of, times) for times in factors]
     if max(factors) > 1 and any(one.found for one in found):
-        near = two_nearest(index, asked, reach=reach)
+        near = two_nearest(index, query, reach=reach)
         found = [persons.own_nearest(near, *of, times) for times in factors]
     return found
 
@@ -154,7 +154,7 @@ def _alike(seen: Seen, files: Sequence[int], rows: Ints) -> Ints:
     some = np.arange(len(rows))
     kept = [within_range([seen.values(name, 0)[rows]])[0] for name in seen.kept]
     made = (*seen.made, *seen.ranks)
-    asked, known = _features(seen, made, files, rows, True)[1].numbers, np.column_stack(kept)
+    numbers, known = _features(seen, made, files, rows, True)[1].numbers, np.column_stack(kept)
     known = np.where(np.isnan(known), np.nanmin(known, axis=0) - 1, known)
     if len(rows) > MANY:
         some = np.random.default_rng(0).choice(some, MANY, replace=False)
@@ -164,7 +164,7 @@ def _alike(seen: Seen, files: Sequence[int], rows: Ints) -> Ints:
     )  # fmt: skip
     trees = [ExtraTreeRegressor(min_samples_leaf=5, random_state=k) for k in range(TREES)]
     folds = [*KFold(5, shuffle=True, random_state=0).split(some)]
-    shown = asked[some]
+    shown = numbers[some]
 
     def guess(models: Sequence[Any], x: Array, of: Array, **how: bool) -> Array:
         found = np.empty(of.shape)
@@ -178,10 +178,10 @@ def _alike(seen: Seen, files: Sequence[int], rows: Ints) -> Ints:
     with config_context(assume_finite=True, skip_parameter_validation=True):
         smoothly = guess([smooth], known[some], shown)
         found = [smoothly, by_trees(shown), smoothly + by_trees(shown - smoothly)]
-    lost = np.array([((shown - one) ** 2).sum(axis=0) for one in found])
-    predicted = np.choose(lost.argmin(axis=0), found)
+    losses = np.array([((shown - one) ** 2).sum(axis=0) for one in found])
+    predicted = np.choose(losses.argmin(axis=0), found)
     group = np.arange(len(rows)) + len(rows)  # alone
-    left = ((asked[some] - predicted) ** 2).sum(axis=0)
-    if (left >= (1 - FORETOLD) * ((asked - asked.mean(axis=0)) ** 2)[some].sum(axis=0)).all():
+    left = ((numbers[some] - predicted) ** 2).sum(axis=0)
+    if (left >= (1 - FORETOLD) * ((numbers - numbers.mean(axis=0)) ** 2)[some].sum(axis=0)).all():
         group[some] = halved(predicted, GROUP)
     return np.asarray(np.unique(group, return_inverse=True)[1])

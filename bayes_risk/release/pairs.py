@@ -91,26 +91,26 @@ def _nearest_pairs(seen: Seen, names: tuple[str, ...], l: int, part: int = 1) ->
     rows = seen.once(0), seen.once(l, part)
     who = [seen.tables.of_person(k, at) for k, at in zip((0, l), rows, strict=True)]
     units, n = persons.stacked_persons(who, len(y.codes), len(both.codes))
-    asked, N = np.unique(units), int(units.max()) + 1
+    drawn, N = np.unique(units), int(units.max()) + 1
     rng = np.random.default_rng(0)  # the same records in every run
     if len(units) > LOOKED_AT:
-        asked = np.sort(rng.choice(asked, LOOKED_AT * len(asked) // len(units), replace=False))
-    there = nearest_units(both, units, asked)
+        drawn = np.sort(rng.choice(drawn, LOOKED_AT * len(drawn) // len(units), replace=False))
+    there = nearest_units(both, units, drawn)
     back = nearest_units(both, units, there.row, there.first)
-    mutual = (back.row == asked) & (there.first < APART**2)
-    mutual &= (asked < there.row) | ~np.isin(there.row, asked)  # each pair once
+    mutual = (back.row == drawn) & (there.first < APART**2)
+    mutual &= (drawn < there.row) | ~np.isin(there.row, drawn)  # each pair once
     next_one = np.minimum(there.second, back.second)
-    share = 1 - (1 - len(asked) / N) ** 2  # of the pairs, by one record or the other
+    share = 1 - (1 - len(drawn) / N) ** 2  # of the pairs, by one record or the other
     cell = [(side.numbers[:, 0] / APART).astype(np.int64) for side in (y, z)]
     cells, most = np.concatenate(cell), 1 + int(cell[0].max())
     sizes = [persons.holders(c, w, most) for c, w in zip(cell, who, strict=True)]
-    ahead = np.full(len(asked), np.inf)  # how much nearer than the next, squared
+    ahead = np.full(len(drawn), np.inf)  # how much nearer than the next, squared
     np.divide(next_one, there.first, out=ahead, where=there.first > 0)
-    order = np.lexsort((rng.random(len(asked)), -ahead))  # of ties any
+    order = np.lexsort((rng.random(len(drawn)), -ahead))  # of ties any
     fold = seen.folds[0] / share / _alone(part)
     for times in TIMES:
         pairs = order[(mutual & (next_one > times**2 * there.first))[order]]
-        mixed = (asked[pairs] < n) != (there.row[pairs] < n)
+        mixed = (drawn[pairs] < n) != (there.row[pairs] < n)
         yield from _tested((NEAREST, l, names), (cells[there.ties[pairs]], mixed), sizes, fold)
 
 

@@ -232,17 +232,17 @@ class Release(Shown):
 
     def _read(self, microdata: Microdata) -> tuple[list[pd.DataFrame], bool]:
         """The tables, in the original's order where rows are its records, and whether they are."""
-        rows, n, tied = len(self.datasets[0]), len(microdata.index), self._tied(microdata)
-        if tied and rows != n:
+        rows, n, why = len(self.datasets[0]), len(microdata.index), self._why_aligned(microdata)
+        if why and rows != n:
             raise InputError(
                 f"release 1 has {rows} records and the original {n}; any number will do only where "
-                f"every column of the fit was synthesised afresh for everybody, and {tied}: give "
+                f"every column of the fit was synthesised afresh for everybody, and {why}: give "
                 "the original's records, one row each, or leave out of the fit what stays"
             )
-        tables, there = read_rows(microdata.index, self.datasets, True if tied else None)
+        tables, there = read_rows(microdata.index, self.datasets, True if why else None)
         return tables, all(there)
 
-    def _tied(self, microdata: Microdata) -> str:
+    def _why_aligned(self, microdata: Microdata) -> str:
         """What of a row is that of a record; empty: nothing."""
         kept = [c for c in microdata.columns if c not in list(self.synthesized)]
         if kept:

@@ -27,7 +27,7 @@ LOOKED_AT = 2_000  # records of large files for whom the nearest are looked up
 APART = 1_000.0  # distance of different kept cells, of which columns add up to some units
 DOUBLES = 0.02  # share of pairs of equal records that a table without any was rid of
 TIMES = (1.0, 3.0, 10.0)  # how much nearer than the next record
-NEARLY, TOLD = 0.9, 20  # share of different records that stand k times, and how many tell it
+NEARLY, ENOUGH = 0.9, 20  # share of different records that stand k times, and how many tell it
 
 
 class Seen:
@@ -45,15 +45,15 @@ class Seen:
         skipped = {c: w for c, w in tables.identifiers().items() if self._names(c, w)}
         named = [c for c, why in skipped.items() if why != ROW_NUMBERS]
         self.named = {c: self._shown(c) for c in named}
-        asked = [c for c in tables.names if c not in skipped]
+        examined = [c for c in tables.names if c not in skipped]
         names = [
             c
-            for c in asked
+            for c in examined
             if (one := tables.compared(c)) is not None
             and all((codes != codes[0]).any() for codes in one.codes[: self.m1])
         ]
         self.scaled = {c: one for c in names if (one := self._scaled(c)) is not None}
-        apart = [c for c in asked if c in tables.left_out or (c in names and self._elsewhere(c))]
+        apart = [c for c in examined if c in tables.left_out or (c in names and self._elsewhere(c))]
         self.ranks = {c: found for c in apart if (found := self._own(c))}
         self.names = [c for c in names if c not in self.ranks]
         self.kept, self.cells = self.kept_of(self.names)
@@ -138,9 +138,9 @@ class Seen:
     def _fold(self, l: int) -> int:
         """How many times everybody stands in table l, in all columns: each, or nearly each."""
         counts = np.bincount(self._records(l))
-        if not self.names or len(counts) < TOLD:
+        if not self.names or len(counts) < ENOUGH:
             return int(np.gcd.reduce(counts)) if self.names else 1
-        times = range(2, min(int(counts.max()), TOLD) + 1)
+        times = range(2, min(int(counts.max()), ENOUGH) + 1)
         return max((k for k in times if (counts % k == 0).mean() >= NEARLY), default=1)
 
     def once(self, l: int, part: int = 1) -> Ints:

@@ -224,7 +224,7 @@ def _largest(seen: Seen, name: str, l: int, amounts: Amounts, alike: float) -> I
         column = seen.column(by_name)
         if by_name == name or seen.is_fine(by_name) or column.size > GROUPED + 1:
             continue
-        tops, tied, more = list[int](), 0, 0
+        tops, one_each, more = list[int](), 0, 0
         for level in np.unique(column.codes[0]):
             a, b = (
                 rows[column.codes[t][rows] == level] for t, rows in zip((0, l), use, strict=True)
@@ -234,14 +234,14 @@ def _largest(seen: Seen, name: str, l: int, amounts: Amounts, alike: float) -> I
             top = max(y[a].max(), z[b].max())
             both = int((y[a] == top).sum()), int((z[b] == top).sum())
             tops.append(int(a[y[a].argmax()]))
-            tied += both == (1, 1)
+            one_each += both == (1, 1)
             more += sum(both) > 1 and both != (1, 1)
         if tops:
             inner = np.setdiff1d(own, tops)
             chance = float(shared(round_[tops], inner).mean())
             # amounts are cut off: one of each table no more often than two of one
             by = max(chance, 0.5 * (more > 0))
-            yield Link.of_pairs((LARGEST, l, (name, by_name)), len(tops), tied, by, 1.0)
+            yield Link.of_pairs((LARGEST, l, (name, by_name)), len(tops), one_each, by, 1.0)
 
 
 def _shared(y: Array, amounts: Amounts) -> tuple[Callable[[Ints, Ints], Array], Ints]:

@@ -235,8 +235,8 @@ class SynthpopRelease(Shown):
             ``TRUE``, each data set from its own draw (``"independent"``). Neither given nor stated,
             audits assume what their model usually does, and state so.
         """
-        told = self.info if self.models is None else self.models
-        stated = [] if told is None else told.synthesized
+        described = self.info if self.models is None else self.models
+        stated = [] if described is None else described.synthesized
         there = [column for column in stated if column in self.datasets[0].columns]
         columns = there if synthesized is None else list(synthesized)
         if not columns:
@@ -381,8 +381,8 @@ def _made_by_r(name: str) -> str:
 
 def _names(found: Collection[str], original: pd.DataFrame) -> dict[str, str]:
     """Names of the original for names that R has made of them, and of nobody else's."""
-    held = set(found)
-    mine = [str(c) for c in original.columns if c not in held]
+    present = set(found)
+    mine = [str(c) for c in original.columns if c not in present]
     made = [_made_by_r(name) for name in mine]
     times = Counter(made)
     return {

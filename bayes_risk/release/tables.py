@@ -217,8 +217,8 @@ class Tables:
         if self.categories is not None:
             return name in self.categories
         column = self.column(name)
-        held = np.bincount(column.codes[0], minlength=column.size)[1:]
-        return column.kind not in ("numbers", "dates") or int((held > 0).sum()) <= FEW
+        counts = np.bincount(column.codes[0], minlength=column.size)[1:]
+        return column.kind not in ("numbers", "dates") or int((counts > 0).sum()) <= FEW
 
     def identifiers(self) -> dict[str, str]:
         """Columns of the original that name or number records, and how that is seen."""

@@ -170,12 +170,12 @@ def template(name: str) -> Template:
     return environment.get_template(name)
 
 
-ROOM, TWICE = 120.0, 2.0  # width of a bar, which ends at twice what is allowed
+BAR_WIDTH, TWICE = 120.0, 2.0  # width of a bar, which ends at twice what is allowed
 
 
 def bar_ends(of: Sequence[float]) -> list[float]:
     """Low end, value and high end of a number over what is allowed, in units of the picture."""
-    return [round(ROOM * min(max(x, 0.0), TWICE) / TWICE, 1) for x in of]
+    return [round(BAR_WIDTH * min(max(x, 0.0), TWICE) / TWICE, 1) for x in of]
 
 
 def times_allowed(of: Sequence[float]) -> str:
@@ -194,8 +194,8 @@ def _typeset(value: Any) -> Any:
 
 def _assumptions(parts: Iterable[Any], matching: Any) -> list[tuple[str, str]]:
     """What A, S, the prior, guesses and keys are, in words; of the first result that says so."""
-    told = [getattr(part, "assumptions", None) for part in parts]
-    known: Mapping[str, str] = next((said for said in told if said is not None), {})
+    every = [getattr(part, "assumptions", None) for part in parts]
+    known: Mapping[str, str] = next((one for one in every if one is not None), {})
     pairs = [(words, known[key]) for key, words in ASSUMPTIONS.items() if known.get(key)]
     return pairs + ([] if matching is None else list(matching.assumed().items()))
 
@@ -229,8 +229,8 @@ def _diagnostics(found: Mapping[str, Any], risk: AttributeRisk | None) -> TextTa
     rows = [(words[key], _diagnostic(key, found[key])) for key in order]
     caption = "Of the fit to the confidential data."
     if risk is not None and risk.modes is not None:
-        led = "The numbers above rest on other chains, which start from the release"
-        caption += f" {led}: {risk.modes.sentence()}."
+        opening = "The numbers above rest on other chains, which start from the release"
+        caption += f" {opening}: {risk.modes.sentence()}."
     return TextTable(caption, ("Diagnostic", "Value"), rows)
 
 

@@ -80,11 +80,11 @@ class Bars(Progress):
             if on:  # a stage that has not begun its last part is as far as its parts
                 far = [task for task in on if task.completed or task is on[-1]]
                 each = (f"{one.description} {one.percentage:.0f} %" for one in far)
-                said = ", ".join(each).removesuffix(" 0 %")  # of the last, which tells nothing
+                text = ", ".join(each).removesuffix(" 0 %")  # of the last, which tells nothing
                 over = [task.description for task in self.tasks if task.finished]
                 if far == self.tasks[:1] and over:  # between two stages
-                    said = f"{said}, {over[-1]} is done"
-                self.console.print(printed(f"after {on[0].elapsed or 0:.0f} s: {said}"))
+                    text = f"{text}, {over[-1]} is done"
+                self.console.print(printed(f"after {on[0].elapsed or 0:.0f} s: {text}"))
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         """Show that `done` of `total` units of a stage are done."""
@@ -93,9 +93,9 @@ class Bars(Progress):
                 self.add_task(visible(stage), total=total)
                 self.stages[stage] = self.tasks[-1]
             task = self.stages[stage]
-            said = task.finished
+            finished = task.finished
             self.update(task.id, completed=done, total=total)
-            if self.disable and task.finished and not said:
+            if self.disable and task.finished and not finished:
                 self.console.print(printed(f"{stage}: done in {task.elapsed:.1f} s"))
 
 
@@ -183,14 +183,14 @@ def print_sweep(result: Any, notes: Sequence[str], *, console: Console) -> None:
 
 def print_comparison(result: Any, notes: Sequence[str], *, console: Console) -> None:
     """Print a line per candidate, who is on the front, and where the map is."""
-    found, asked = result.comparison, result.study.compare
-    of = dict(zip(("risk", "utility"), found.axes(asked.risk, asked.utility), strict=True))
+    found, section = result.comparison, result.study.compare
+    of = dict(zip(("risk", "utility"), found.axes(section.risk, section.utility), strict=True))
     _title(result, console)
     console.print(on_screen(found.screen(*of.values()), console.width, first=LEAST))
     for role, name in of.items():
         better = "less" if MEASURES[name].lower else "more"
-        said = f"{role.capitalize()}: {MEASURES[name].words} ({better} is better)"
-        console.print(printed(said, style="dim"))
+        text = f"{role.capitalize()}: {MEASURES[name].words} ({better} is better)"
+        console.print(printed(text, style="dim"))
     if judged := verdicts_in_words(found):
         console.print(printed(judged))
     _ends(found.sentence(*of.values()), found, "replicates.csv", console)
@@ -223,10 +223,10 @@ def print_verdict(verdict: Verdict, *, console: Console, most: int = 2, took: fl
         what, _, rest = first.change.partition("; ")  # the page has words and lines
         keys = re.sub(r"(?m)^(\[.*\])\n", r"\1 ", first.lines).replace("\n\n", "; ")
         keys = keys.replace("\n", ", ")
-        said = "; ".join(filter(None, [keys or what, rest]))
+        text = "; ".join(filter(None, [keys or what, rest]))
         if first.times > 1 and took:
             also = f"; attribute risk: up to {number(first.times * took / 60, 1)} min{also}"
-        console.print(printed(f"Next: {said}{also}"))
+        console.print(printed(f"Next: {text}{also}"))
     console.print(printed(verdict.assumptions, style="dim"))
 
 
@@ -237,10 +237,10 @@ def on_screen(table: base_result.Table, width: int = 100, *, first: int = FIRST)
     cut: dict[str, Any] = {"no_wrap": True, "overflow": "ellipsis"}
     names = max((len(row[0]) for row in rows), default=0)
     longest = [max(map(len, of)) for of in zip(heads, *rows, strict=True)]
-    room = width - sum(max(LEAST, n) + 2 for n in longest[1:]) - 2
+    available = width - sum(max(LEAST, n) + 2 for n in longest[1:]) - 2
     widths: dict[str, Any] = {"min_width": first}
     if TEXT not in heads:  # numbers are never cut off: the names are
-        first = max(min(max(first, names, len(heads[0])), room), LEAST)
+        first = max(min(max(first, names, len(heads[0])), available), LEAST)
         widths = {"min_width": first, "max_width": first}
     shown.add_column(printed(heads[0]), header_style="bold", **widths, **cut)
     most = max((width - max(first, names) - NUMBERS) // 2, SHORTEST)
@@ -297,18 +297,18 @@ def _where(folder: Path | None, console: Console) -> None:
 
 
 def _trust(result: Any) -> str:
-    said, risk = [], result.attribute
+    phrases, risk = [], result.attribute
     if risk is not None:
         reliable = risk.records["reliable"]
-        said.append(f"{int((~reliable).sum()):,} of {len(reliable):,} records unreliable")
+        phrases.append(f"{int((~reliable).sum()):,} of {len(reliable):,} records unreliable")
         if risk.is_exact:
-            said.append("the evidence has no Monte Carlo error")
+            phrases.append("the evidence has no Monte Carlo error")
         if risk.modes is not None:
-            said.append(risk.modes.sentence())
-    said += convergence(of_the_audit(risk, result.diagnostics))
+            phrases.append(risk.modes.sentence())
+    phrases += convergence(of_the_audit(risk, result.diagnostics))
     if result.identification is not None:
-        said += result.identification.counting(alone=not said)
-    return f"Reliability: {'; '.join(said)}"
+        phrases += result.identification.counting(alone=not phrases)
+    return f"Reliability: {'; '.join(phrases)}"
 
 
 def convergence(found: Mapping[str, Any]) -> list[str]:

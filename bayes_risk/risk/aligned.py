@@ -39,7 +39,7 @@ class Aligned(NamedTuple):
     cases: list[Ints]  # of each evidence, (U,): its case for each joint case
     place: list[npt.NDArray[np.int32]]  # of each evidence, (G, U): its guess for each joint guess
     targets: Targets
-    lost: str  # what some of them lack, in words
+    missing: str  # what some of them lack, in words
     gone: int  # records that not all have
 
     def added(self, which: Sequence[int]) -> AttributeEvidence:
@@ -62,7 +62,7 @@ class Aligned(NamedTuple):
                 apart=tuple(self._sum(which, of) for of in modes_of(founds)),
             ),
             disclosed=np.any([self.each[t].disclosed[self.cases[t]] for t in which], axis=0),
-            words=joined_words(last, chosen, self.lost, "added over releases"),
+            words=joined_words(last, chosen, self.missing, "added over releases"),
             base=base,
             grid=None if base is None else grid_check(base, guesses, variables),
             **of_several(last, chosen, mine, self.gone),
@@ -77,9 +77,9 @@ class Aligned(NamedTuple):
             if (place == np.arange(G)[:, None]).all():  # all of them, as they are
                 return values[..., block]
         out = np.empty((*values.shape[:-2], *place.shape), dtype=values.dtype)
-        for lead in np.ndindex(values.shape[:-2]):
+        for axes in np.ndindex(values.shape[:-2]):
             for g, row in enumerate(place):  # of all at once there would be a copy
-                out[lead][g] = np.where(counted[g], values[lead][row, cases], 0)
+                out[axes][g] = np.where(counted[g], values[axes][row, cases], 0)
         return out
 
     def _sum(self, which: Sequence[int], founds: Sequence[Evidence]) -> Evidence:
@@ -109,8 +109,8 @@ class Stacked:
 
     def __init__(self, aligned: Aligned, parts: Sequence[tuple[int, Any]]) -> None:
         self.aligned, self.parts, (_, first) = aligned, parts, parts[0]
-        lead = sum(len(values) for _, values in parts), *first.shape[1:-2]
-        self.shape = *lead, *aligned.place[-1].shape
+        axes = sum(len(values) for _, values in parts), *first.shape[1:-2]
+        self.shape = *axes, *aligned.place[-1].shape
 
     def any(self) -> bool:
         """Whether one is not zero."""
@@ -158,11 +158,11 @@ def of_fits(founds: Sequence[Evidence], at: Sequence[Ints]) -> dict[str, Any]:
 
 
 def joined_words(
-    one: AttributeEvidence, chosen: Sequence[AttributeEvidence], lost: str, how: str
+    one: AttributeEvidence, chosen: Sequence[AttributeEvidence], missing: str, how: str
 ) -> dict[str, str]:
     """Assumptions of all, each once, in the terms of one."""
 
-    def said(name: str) -> str:
+    def joined(name: str) -> str:
         texts = []
         for each in chosen:
             modes = each.found.modes if name == "evidence" else None
@@ -172,10 +172,10 @@ def joined_words(
             return unique[0]
         return "; ".join(f"release {k}: {text}" for k, text in enumerate(texts, start=1))
 
-    own = {name: said(name) for name in ("synthesis", "evidence", "releases")}
+    own = {name: joined(name) for name in ("synthesis", "evidence", "releases")}
     unknown = one.cases.known is not None
     own["evidence"] += f"; {how}" + " as if these did not share the unknown records" * unknown
-    return {**one.words, **own, "guesses": f"{one.words['guesses']}{lost}"}
+    return {**one.words, **own, "guesses": f"{one.words['guesses']}{missing}"}
 
 
 def _records(one: AttributeEvidence) -> int:
@@ -237,7 +237,7 @@ def aligned(each: list[AttributeEvidence], *, same_table: bool) -> Aligned:
         cases=cases,
         place=[place[cut] for place in found],
         targets=_targets(last, cases[-1], guessed, counted[cut]),
-        lost=_lost(gone, fewer[case[kept]], wanted.sum(axis=0)[case[kept]]),
+        missing=_missing_in_words(gone, fewer[case[kept]], wanted.sum(axis=0)[case[kept]]),
         gone=gone,
     )
 
@@ -284,15 +284,15 @@ def _targets(last: AttributeEvidence, cases: Ints, guessed: Ints, counted: Flags
     return replace(targets, guesses=guesses)
 
 
-def _lost(gone: int, fewer: Ints, of: Ints) -> str:
+def _missing_in_words(gone: int, fewer: Ints, of: Ints) -> str:
     """Words for records and guesses that some of them lack; empty: none."""
-    said = ""
+    text = ""
     if fewer.any():
-        said = (
+        text = (
             f"; of {of.mean():,.1f} guesses a record, {fewer.mean():,.1f} are not in every "
             "release's evidence, and are not considered"
         )
-    return said + f"; {gone:,} records that are not in all of it are left out" * bool(gone)
+    return text + f"; {gone:,} records that are not in all of it are left out" * bool(gone)
 
 
 def _checked(each: list[AttributeEvidence], t: int, same_table: bool) -> list[str]:
@@ -421,13 +421,13 @@ def _placed(
     size = max(BLOCK // (len(codes) + len(wanted)), 1)
     for block in (slice(u, u + size) for u in range(0, len(mine), size)):
         a, b = codes[:, mine[block]], wanted[:, theirs[block]]
-        there, asked = counted[:, mine[block]], want[:, theirs[block]]
+        there, requested = counted[:, mine[block]], want[:, theirs[block]]
         if a.shape == b.shape and (a == b).all():
-            found = np.broadcast_to(np.arange(len(a))[:, None], asked.shape)
-            there = there & asked
+            found = np.broadcast_to(np.arange(len(a))[:, None], requested.shape)
+            there = there & requested
         else:
             found = _found(a, there, b)
-            there = (found >= 0) & asked
+            there = (found >= 0) & requested
         place[:, block] = np.where(there, found, -1)
     in_order = np.broadcast_to(np.arange(len(place), dtype=np.int32)[:, None], place.shape)
     return in_order if (place == in_order).all() else place  # which takes no room

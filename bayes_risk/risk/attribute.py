@@ -15,7 +15,7 @@ import pandas as pd
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.checkpoint import Memory, Stage, begin_work, stage
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.progress import Asked, shows_progress
+from bayes_risk._core.progress import ProgressOption, shows_progress
 from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import positive, whole_number
 from bayes_risk.data.groups import By, groups_of
@@ -143,11 +143,11 @@ class AttributeEvidence(Shown, Saved):
             own = risk.assumptions["prior"]
             try:
                 beside = {SECOND: self._risk(SECOND, mcse)}
-                said = f"flat ({own}) and {SECOND} ({beside[SECOND].assumptions['prior']})"
+                words = f"flat ({own}) and {SECOND} ({beside[SECOND].assumptions['prior']})"
             except InputError as error:
                 why = str(error).partition(";")[0].replace(f'prior="{SECOND}"', "that")
-                beside, said = {}, f"{own} (the {SECOND} prior is not there: {why})"
-            risk = replace(risk, priors=beside, assumptions={**risk.assumptions, "prior": said})
+                beside, words = {}, f"{own} (the {SECOND} prior is not there: {why})"
+            risk = replace(risk, priors=beside, assumptions={**risk.assumptions, "prior": words})
         if warn:
             cure = METHODS[self.way].cure
             if (risk.left_out > MAX_LEFT_OUT).any():
@@ -212,13 +212,13 @@ class AttributeEvidence(Shown, Saved):
             raise InputError("m", m, f"is out of range; give 1 to {among} releases")
         assert self.encoded is not None and self.exposure is not None
         encoded = self.encoded.first(m)
-        said = self.words["releases"].replace(f"m = {among}", f"m = {m}", 1)
+        text = self.words["releases"].replace(f"m = {among}", f"m = {m}", 1)
         return replace(
             self,
             found=self.found.first(m),
             release=encoded.source,
             encoded=encoded,
-            words={**self.words, "releases": f"{said}; the first of {among}"},
+            words={**self.words, "releases": f"{text}; the first of {among}"},
             exposure=self.exposure.first(m),
         )
 
@@ -286,13 +286,13 @@ class AttributeEvidence(Shown, Saved):
         own = at_truth(log_prior, self.cases.guesses.truth)
         excluded = int(np.isneginf(own)[self.case].sum())
         zero = f" (no mass on the truth of {excluded:,} records)" if excluded else ""
-        said: dict[str, Any] = {**self.words, "prior": f"{priors.prior_in_words(prior)}{zero}"}
+        every: dict[str, Any] = {**self.words, "prior": f"{priors.prior_in_words(prior)}{zero}"}
         if self.found.learnt is not None:
-            said["evidence"] = f"{said['evidence']}; {self.found.learnt.sentence()}"
+            every["evidence"] = f"{every['evidence']}; {self.found.learnt.sentence()}"
         if self.found.modes is not None:
-            said["evidence"] = f"{said['evidence']}; {self.found.modes.sentence()}"
-            said["synthesis"] += "; the mode of its chain, which the release shows, is known"
-        return {name: said[name] for name in order}
+            every["evidence"] = f"{every['evidence']}; {self.found.modes.sentence()}"
+            every["synthesis"] += "; the mode of its chain, which the release shows, is known"
+        return {name: every[name] for name in order}
 
 
 @shows_progress
@@ -312,7 +312,7 @@ def attribute_risk(
     by: By = (),
     random_seed: int | np.random.Generator | None = None,
     n_jobs: int = 1,
-    progress: Asked = None,
+    progress: ProgressOption = None,
 ) -> AttributeRisk:
     """Posterior probability that the intruder gives to the confidential values of each target.
 
@@ -396,9 +396,9 @@ def attribute_risk(
     interval of the probability is wider than 0.05.
     """
     search_prior = "uniform" if prior is None else prior
-    asked = search_prior, intruder, guesses, targets, evidence
+    question = search_prior, intruder, guesses, targets, evidence
     budget = Budget(target_mcse, max_doublings, refit_budget)
-    how = EvidenceOptions(*asked, *budget, before, random_seed, n_jobs, progress)
+    how = EvidenceOptions(*question, *budget, before, random_seed, n_jobs, progress)
     if len(by):  # refused before anything is drawn
         groups_of(by, fit.microdata.decode(fit.microdata.codes))
     risk: AttributeRisk = with_groups(gathered(fit, release, how).risk(prior), by)
@@ -421,7 +421,7 @@ def attribute_evidence(
     before: bool = False,
     random_seed: int | np.random.Generator | None = None,
     n_jobs: int = 1,
-    progress: Asked = None,
+    progress: ProgressOption = None,
 ) -> AttributeEvidence:
     """Gather the evidence of an audit, to be kept: each prior after that costs Bayes' rule alone.
 
@@ -441,9 +441,9 @@ def attribute_evidence(
     random_seed, n_jobs, progress
         As in `attribute_risk`.
     """
-    asked = search_prior, intruder, guesses, targets, evidence
+    question = search_prior, intruder, guesses, targets, evidence
     budget = Budget(target_mcse, max_doublings, refit_budget)
-    how = EvidenceOptions(*asked, *budget, before, random_seed, n_jobs, progress)
+    how = EvidenceOptions(*question, *budget, before, random_seed, n_jobs, progress)
     return gathered(fit, release, how)
 
 

@@ -102,8 +102,8 @@ def _marginal(
 
 def modes(m: Marginal) -> tuple[Array, Array]:
     """The likeliest value with and without the release, as weights (K, U): 1, 0 or 1 / ties."""
-    tied = [p >= p.max(axis=0) * (1 - TIE) for p in (m.posterior, m.prior)]
-    with_release, without = (np.asarray(each / each.sum(axis=0)) for each in tied)
+    likeliest = [p >= p.max(axis=0) * (1 - TIE) for p in (m.posterior, m.prior)]
+    with_release, without = (np.asarray(each / each.sum(axis=0)) for each in likeliest)
     return with_release, without
 
 
@@ -112,9 +112,9 @@ def smallest_region(p: Array, mass: float) -> Array:
     ordered = -np.sort(-p, axis=0)
     size = (np.cumsum(ordered, axis=0) < mass * (1 - TIE)).sum(axis=0) + 1  # shape (U,)
     least = np.take_along_axis(ordered, np.minimum(size, len(p))[None] - 1, axis=0)
-    above, tied = p > least * (1 + TIE), np.abs(p - least) <= least * TIE
+    above, at_limit = p > least * (1 + TIE), np.abs(p - least) <= least * TIE
     left = size - above.sum(axis=0)
-    return np.asarray(above + tied * (left / tied.sum(axis=0)))
+    return np.asarray(above + at_limit * (left / at_limit.sum(axis=0)))
 
 
 def widths(values: Array, filled: Flags) -> Array:
@@ -331,8 +331,8 @@ def nearest_values(risk: "GuessPosterior", variables: Sequence[int]) -> pd.DataF
             elif len(variables) == 1:
                 far = error
             else:  # the prior's mass of all values that are as near; floating point apart
-                held = _cumulated(m.prior, error)
-                far = np.maximum(far, np.where(error > 0, held, 0.0))
+                cumulated = _cumulated(m.prior, error)
+                far = np.maximum(far, np.where(error > 0, cumulated, 0.0))
             missing: Any = getattr(risk.variables[j], "missing", None)
             own = values[m.truth, at] == missing
             far = np.where((values == missing) != own, np.inf, far)
@@ -355,9 +355,9 @@ def _cumulated(p: Array, far: Array) -> Array:
     ordered = np.take_along_axis(far, order, axis=0)
     total = np.cumsum(np.take_along_axis(p, order, axis=0), axis=0)
     with np.errstate(invalid="ignore"):
-        tied = ordered[:-1] >= ordered[1:] * (1 - TIE)
+        equal = ordered[:-1] >= ordered[1:] * (1 - TIE)
     for k in range(len(total) - 2, -1, -1):
-        total[k] = np.where(tied[k], total[k + 1], total[k])
+        total[k] = np.where(equal[k], total[k + 1], total[k])
     out = np.empty_like(total)
     np.put_along_axis(out, order, total, axis=0)
     return out

@@ -101,9 +101,9 @@ class Explanation(Result):
     def most_in_words(self) -> str:
         """Data set and column that disclose most, with their parts; empty: none does."""
         row, column = self.most()
-        said = [] if row is None else [f"data set {row} ({self.part(row)})"]
-        said += [] if column is None else [f"column {column} ({self.part(column=column)})"]
-        return " and ".join(said)
+        parts = [] if row is None else [f"data set {row} ({self.part(row)})"]
+        parts += [] if column is None else [f"column {column} ({self.part(column=column)})"]
+        return " and ".join(parts)
 
     def summary(self) -> pd.DataFrame:
         """The contributions; of each row its error, and what it rules out."""

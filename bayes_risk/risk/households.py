@@ -170,7 +170,7 @@ def _of_persons(risk: Any, those: Ints, of: Ints) -> dict[str, Any]:
         F, B, U = risk.deviations.shape
         slope = csr_array((_others(p.to_numpy(), of), (risk.case[those], of)), shape=(U, H))
         moved = (risk.deviations.reshape(F * B, U) @ slope).reshape(F, B, H)
-        mcse, total = (standard_error(x, led=risk.few_chains) for x in (moved, moved @ sums.T))
+        mcse, total = (standard_error(x, few=risk.few_chains) for x in (moved, moved @ sums.T))
     else:
         p, prior = pd.to_numeric(risk.iloc[those], errors="coerce"), np.nan * those
         mcse, total = np.full(H, np.nan), np.full(2, np.nan)

@@ -55,7 +55,7 @@ def mcse_of_mean(risk: Any, of: Any = slice(None)) -> float:
     case = risk.case[of]
     shares = np.bincount(case, minlength=risk.deviations.shape[2]) / len(case)
     means = (risk.deviations @ shares)[:, :, None]
-    return float(standard_error(means, led=risk.few_chains)[0])
+    return float(standard_error(means, few=risk.few_chains)[0])
 
 
 def warn_of_unreliable(
@@ -64,8 +64,8 @@ def warn_of_unreliable(
     """Say how many numbers are not reliable, (n,), if any, how bad they are, and what to do."""
     doubtful = int((~reliable).sum())
     if doubtful:
-        said = f"{doubtful} of {len(reliable)} {what} are unreliable ({worst}); {cure}"
-        warnings.warn(said, UnreliableWeightsWarning, stacklevel=stacklevel)
+        message = f"{doubtful} of {len(reliable)} {what} are unreliable ({worst}); {cure}"
+        warnings.warn(message, UnreliableWeightsWarning, stacklevel=stacklevel)
 
 
 def filled(parts: Iterable[tuple[slice, Sequence[Array]]], U: int) -> list[Array]:
@@ -176,15 +176,15 @@ def _errors(
     # of each data set: its own fit and 1/m of the base fit; to first order, as it is of the sum
     by_release = np.empty((0, len(truth)))
     with np.errstate(divide="ignore", invalid="ignore"):
-        of_change = standard_error(change, led=found.few_chains)
+        of_change = standard_error(change, few=found.few_chains)
         if len(by_evidence) == m + 1 and not found.joined:  # they have fits of their own
             base, *own = by_evidence / -np.expm1(log_truth)
             parts = [np.stack([moved, base / m]) for moved in own]
-            errors = [standard_error(part, led=found.few_chains) for part in parts]
+            errors = [standard_error(part, few=found.few_chains) for part in parts]
             by_release = _unless_settled(np.stack(errors), log_truth)
     return [
         shift * np.exp(log_truth),
-        standard_error(shift, led=found.few_chains),
+        standard_error(shift, few=found.few_chains),
         _unless_settled(of_change, log_truth),
         disagreed(found, shift),
         by_release,
@@ -267,14 +267,14 @@ def _log_odds(log_p: Array) -> Array:
     return odds
 
 
-def before_release(found: Ratio, guesses: GuessSet, led: bool) -> Array:
+def before_release(found: Ratio, guesses: GuessSet, few_chains: bool) -> Array:
     """Probability of the truth before anything was published, and its error, shape (2, U)."""
     log_p = np.where(guesses.counted, found.value, -np.inf)
     log_p = log_p - log_sum(log_p)
     p = np.exp(at_truth(log_p, guesses.truth))
     moved = found.deviation - at_truth(found.deviation, guesses.truth)[:, None]
     shift = -np.einsum("bgu,gu->bu", moved.astype(float), np.exp(log_p))[None]
-    return np.stack([p, standard_error(shift, led=led) * p])
+    return np.stack([p, standard_error(shift, few=few_chains) * p])
 
 
 def _left_out(log_truth: Array, log_rest: Array) -> Array:

@@ -226,7 +226,7 @@ def _of_chains(found: Evidence, given: AttributeEvidence) -> tuple[Array, Array,
     for picked, measured in (halves, halves[::-1]):  # extremes of one half, their distance in other
         at, below = np.nanargmax(picked, axis=0), np.nanargmin(picked, axis=0)
         low += 0.5 * (at_truth(measured, at) - at_truth(measured, below))
-    error = standard_error(apart, led=found.few_chains)
+    error = standard_error(apart, few=found.few_chains)
     return np.where(np.isfinite(loss), loss, 0.0), error, low, disagreed(found, apart)
 
 

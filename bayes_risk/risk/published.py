@@ -140,9 +140,9 @@ class Published(Shown):
         k, bound = len(self.table), self.epsilon
         names = ", ".join(" x ".join(map(str, t.index.names)) for t in self.table)
         cells = sum(map(len, self.table))
-        said = f"; epsilon {bound:g}" if np.isfinite(bound) else ""
+        privacy = f"; epsilon {bound:g}" if np.isfinite(bound) else ""
         tables = f"{k} table{'s' if k > 1 else ''} of {cells:,} cells ({names})"
-        return f"Published: {tables}, {self.law.in_words()}{said}"
+        return f"Published: {tables}, {self.law.in_words()}{privacy}"
 
     def evidence(
         self,
@@ -251,16 +251,16 @@ class Published(Shown):
 
     def _words(self, who: Intruder, names: list[str], guesses: str, gap: float) -> dict[str, str]:
         bound = self.epsilon
-        said = "published: the exact probability of every published count; log evidence of two "
-        said += f"guesses of a record differs by at most {gap:.3g}"
+        text = "published: the exact probability of every published count; log evidence of two "
+        text += f"guesses of a record differs by at most {gap:.3g}"
         if np.isfinite(bound):
-            said += f", and by no more than epsilon = {bound:g} for any data"
+            text += f", and by no more than epsilon = {bound:g} for any data"
         return {
             "records": who.in_words(),
             "columns": f"guessed: {', '.join(map(str, names))}",
             "synthesis": repr(self).removeprefix("Published: "),
             "guesses": guesses,
-            "evidence": said,
+            "evidence": text,
             "releases": "tables of counts; no synthetic file",
         }
 

@@ -246,7 +246,7 @@ class AttributeRisk(GuessPosterior, Saved):
         if self.before is not None:
             rows["mean_before"] = (table["before"].mean(), np.nan, np.nan)
         if (found := self.modes) is not None:
-            counts = len(found.table), len(found.kept), len(found.strays)
+            counts = len(found.table), len(found.kept), len(found.discarded)
             names = ("modes", "modes_open", "discarded_starts")
             rows |= {n: (count, np.nan, np.nan) for n, count in zip(names, counts, strict=True)}
         columns = ["value", "mcse", "baseline"]

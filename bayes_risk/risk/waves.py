@@ -38,7 +38,7 @@ from .result import AttributeRisk
 PANEL = "panel"
 Table = str | pd.DataFrame
 Transition = Table | Mapping[str, Table] | Sequence[Table | Mapping[str, Table]]
-ROOM = 2**21  # numbers at a time
+MAX_NUMBERS = 2**21  # numbers at a time
 TOLERANCE = 1e-6  # of sums of rows
 GIVE = 'give "panel", a DataFrame (rows: old values, columns: new ones), or {column: DataFrame}'
 
@@ -233,14 +233,14 @@ class WaveChain(NamedTuple):
     def added(self, which: Sequence[int]) -> "WaveEvidence":
         """The evidence of some of the waves' releases."""
         one, u, chosen = self.each[self.wave], self.cases[self.wave], [self.each[t] for t in which]
-        lost = "; paths run through the guesses of each wave" + self._missing()
+        missing = "; paths run through the guesses of each wave" + self._missing()
         how = f"added along a Markov chain over {len(self.each)} waves"
         own = {
             "index": self.labels,
             "case": self.case,
             "cases": one.cases.only(u),
             "disclosed": one.disclosed[u] & (self.wave in which),
-            "words": joined_words(one, chosen, lost, how),
+            "words": joined_words(one, chosen, missing, how),
             "base": None,
             "grid": None,
             "chain": self,
@@ -252,13 +252,13 @@ class WaveChain(NamedTuple):
 
     def _missing(self) -> str:
         """Words for the records of which some wave has nothing."""
-        said, counts = "", [int((cases < 0)[self.case].sum()) for cases in self.cases]
+        text, counts = "", [int((cases < 0)[self.case].sum()) for cases in self.cases]
         if any(counts):
             each = [f"{k:,} are not in wave {t}" for t, k in enumerate(counts, start=1) if k]
-            said = f", and through every value where a record is in no wave; of {len(self.case):,} "
-            said += f"records {', '.join(each)}"
+            text = f", and through every value where a record is in no wave; of {len(self.case):,} "
+            text += f"records {', '.join(each)}"
         left = f"records that are not in wave {self.wave + 1}, or not audited in each that has them"
-        return said + f"; {self.gone:,} {left}, are left out" * bool(self.gone)
+        return text + f"; {self.gone:,} {left}, are left out" * bool(self.gone)
 
     def wave_of(self, t: int, found: Evidence | None, B: int, block: slice) -> Wave:
         """Some cases of a wave; ``found``: its release was seen; B: batches, 0 without an error."""
@@ -308,11 +308,11 @@ class WaveEvidence(AttributeEvidence):
             one.deviations.shape for of in (founds, *modes) for one in of if one.deviations.any()
         ]
         B = min((shape[1] for shape in shapes), default=2)  # the prior moves with each mode
-        weights, found, lost = self._summed(start, founds, B)
+        weights, found, to_others = self._summed(start, founds, B)
         apart = tuple(self._summed(start, of, B)[1] for of in modes)
         words = self.words["guesses"]
-        if lost > 0.0005:
-            words += f", and {100 * lost:.1f} % of the changes from true values are to others"
+        if to_others > 0.0005:
+            words += f", and {100 * to_others:.1f} % of the changes from true values are to others"
         of_prior = replace(
             self, found=replace(found, apart=apart), words={**self.words, "guesses": words}
         )
@@ -345,7 +345,7 @@ class WaveEvidence(AttributeEvidence):
         drifts = {t for t, one in start.items() if one.moved is not None}
         fits = [moved[t][0] if t in moved else int(t in drifts) for t in range(len(chain.each))]
         G = max(len(one.cases.guesses.codes) for one in chain.each)
-        size = max(ROOM // (G * (G + B * sum(shape[0] for shape in moved.values()))), 1)
+        size = max(MAX_NUMBERS // (G * (G + B * sum(shape[0] for shape in moved.values()))), 1)
         U, there = len(self.cases), np.stack(chain.cases) >= 0
         cuts = np.flatnonzero((there[:, 1:] != there[:, :-1]).any(axis=0)) + 1  # in other waves
         ends = [*zip([0, *cuts], [*cuts, U], strict=True)]
@@ -414,10 +414,10 @@ class WaveEvidence(AttributeEvidence):
         return [before, ratio, *small, kept]
 
     def _assumptions(self, prior: priors.Prior, log_prior: Array) -> dict[str, str]:
-        said = AttributeEvidence._assumptions(self, prior, log_prior)
+        assumptions = AttributeEvidence._assumptions(self, prior, log_prior)
         first = "the first wave" + " that has the record" * bool((self._first > 0).any())
-        said["prior"] += f"; at {first}, from which on values change {self.chain.words}"
-        return said
+        assumptions["prior"] += f"; at {first}, from which on values change {self.chain.words}"
+        return assumptions
 
 
 def chained(

@@ -230,14 +230,14 @@ class Declarations:
 
     def _under(self, model: Any, release: Release, how: dict[str, Any]) -> Under | None:
         """Draws to re-weight: predictive evidence of an intruder who knows all others."""
-        intruder, way = how.get("intruder") or Intruder(), how.get("evidence")
+        intruder, method = how.get("intruder") or Intruder(), how.get("evidence")
         unsure = intruder.knows_less or not intruder.knows_target_in_file
         unsure |= intruder.household != KNOWN
-        if not self.reweight or unsure or way not in (None, "predictive"):
+        if not self.reweight or unsure or method not in (None, "predictive"):
             return None
         can = self.fit.capabilities(EncodedRelease.of(release, self.fit.microdata), intruder)
         reweighted: Reweighted | None = can.fit_for("reweighting")
-        if reweighted is None or (way is None and "exact" in can):
+        if reweighted is None or (method is None and "exact" in can):
             return None  # a refit costs nothing
         return reweighted.under(model)
 

@@ -14,7 +14,7 @@ from bayes_risk._core.arguments import taken
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.errors import InputError, ModelError
-from bayes_risk._core.progress import Asked, in_part, no_progress, shows_progress
+from bayes_risk._core.progress import ProgressOption, in_part, no_progress, shows_progress
 from bayes_risk._core.validate import known_columns, whole_number
 from bayes_risk.data.measures import JUDGED, MEASURES
 from bayes_risk.intruder.grids import JointGrid
@@ -348,7 +348,7 @@ def compare(
     thresholds: Any = None,
     random_seed: int | None = None,
     n_jobs: int = 1,
-    progress: Asked = None,
+    progress: ProgressOption = None,
 ) -> Comparison:
     """Risk and utility of several ways to make a release, replicated over seeds.
 
@@ -431,20 +431,20 @@ def compare(
     targeted = same_targets(attribute, len(original), rng.spawn(1)[0])
     audit = CandidateMeasures(original, targeted, identification, utility, n_jobs, thresholds)
     audit.check()
-    found, told = dict[tuple[str, int], Measured](), progress or no_progress
+    found, report = dict[tuple[str, int], Measured](), progress or no_progress
     sizes = {
         name: len(candidate.releases) if isinstance(candidate, Brought) else replicates
         for name, candidate in read.items()
     }
     for name, size in sizes.items():
-        told(name, 0, size)
+        report(name, 0, size)
     for r in range(max(sizes.values())):  # what is wrong with any of them shows in the first round
         for name, candidate in read.items():
             if r < sizes[name]:
-                tell = in_part(told, name, r, sizes[name])
+                tell = in_part(report, name, r, sizes[name])
                 own_seeds = replicate_seeds(random_seed, name, r)
                 found[name, r] = _replicate(audit, own_seeds, (name, r), candidate, tell)
-                told(name, r + 1, sizes[name])
+                report(name, r + 1, sizes[name])
     last = {name: of for (name, _), of in found.items()}  # replicate of each candidate
     known = {k for of in found.values() for k, n in of.numbers.items() if n.value == n.value}
     measures, names = tuple(name for name in MEASURES if name in known), tuple(sizes)

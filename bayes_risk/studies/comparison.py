@@ -26,8 +26,8 @@ def chosen(role: str, name: str | None, measured: tuple[str, ...]) -> str:
     usual = ("mean_probability", "expected_match_risk") if role == "risk" else ("pmse_cart",)
     allowed = [n for n in (RISKS if role == "risk" else UTILITIES) if n in measured]
     if not allowed:
-        asked = "attribute= or identification=" if role == "risk" else "utility="
-        raise InputError(f"no {role} was measured; give {asked} to compare")
+        arguments = "attribute= or identification=" if role == "risk" else "utility="
+        raise InputError(f"no {role} was measured; give {arguments} to compare")
     if name is None:
         return next((n for n in usual if n in allowed), allowed[0])
     if name not in allowed:
@@ -360,8 +360,8 @@ class Comparison(Result):
             table = self.summary()[["mean", "mcse"]].to_string(float_format=plain)
             return f"Comparison: {self.in_words()}\n\n{table}"
         table = self.pareto().drop(columns="dominated_by").to_string(float_format=plain)
-        told = "\n".join(filter(None, [self.sentence(), self.doubt()]))
-        return f"Comparison: {self.in_words()}\n{told}\n\n{table}"
+        sentences = "\n".join(filter(None, [self.sentence(), self.doubt()]))
+        return f"Comparison: {self.in_words()}\n{sentences}\n\n{table}"
 
     def in_words(self) -> str:
         """How many candidates and replicates."""

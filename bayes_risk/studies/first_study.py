@@ -230,7 +230,7 @@ def study_of(
     >>> study_of(table).columns["role"].to_dict()
     {'id': 'label', 'sex': 'key', 'job': 'synthesised'}
     """
-    said, na, dialect = list[str](), list[str](), Dialect(",")
+    messages, na, dialect = list[str](), list[str](), Dialect(",")
     if isinstance(data, pd.DataFrame):
         df, file = checked_table(data), Path("data.csv" if path is None else path)
     else:
@@ -243,12 +243,12 @@ def study_of(
                 if na := _words(df, dialect.decimal):
                     caught.clear()
                     df = read_table(file, na=na)
-        said = [*dict.fromkeys(str(w.message).removesuffix(SETTLED) for w in caught)]
+        messages = [*dict.fromkeys(str(w.message).removesuffix(SETTLED) for w in caught)]
         file = file if path is None else Path(path)
     draft = _Draft(df, na, file, dialect, command, chain)
     if utility_of is not None and draft.model in ("CART", "Mixture") and draft.n <= COMPARED:
-        draft.choose_model(lambda: utility_of(draft.study(said).text))
-    return draft.study(said)
+        draft.choose_model(lambda: utility_of(draft.study(messages).text))
+    return draft.study(messages)
 
 
 def _words(df: pd.DataFrame, decimal: str) -> list[str]:
@@ -313,8 +313,8 @@ class _Draft:
             )
         self.days = [c for c in self.used if kinds[c].taken == "days"]
         self.numbers = [c for c in self.used if kinds[c].taken in ("number", "days")]
-        told = {c: in_days(df[c], c) if c in self.days else df[c] for c in self.numbers}
-        self.told = {c: x[x.notna() & (x != kinds[c].code)].astype(float) for c, x in told.items()}
+        read = {c: in_days(df[c], c) if c in self.days else df[c] for c in self.numbers}
+        self.known = {c: x[x.notna() & (x != kinds[c].code)].astype(float) for c, x in read.items()}
         self._choose()
         self.missing = any(kinds[c].missing for c in self.used)
         self.coarser = dict[str, str]()
@@ -327,7 +327,7 @@ class _Draft:
             if kind.taken == "out" and kind.why.startswith((BY_NAME, BY_RUNS, OF_GROUPS))
         ]
         for c in self.made:
-            if c in self.told and (how := proposed(self.told[c], self._codes(c))):
+            if c in self.known and (how := proposed(self.known[c], self._codes(c))):
                 self.coarser[c] = toml_value(how)
         self.model = self._model()
         self.leaf, self.why = LEAVES[0], WHY[CHAIN if chain else self.model]
@@ -355,8 +355,8 @@ class _Draft:
         """Keys, and what is synthesised: one amount or two, and categories of few levels."""
         groups = [c for c in self.used if c not in self.numbers]
         amounts = [c for c in self.numbers if c not in self.days]
-        years = {c: like_ages(self.told[c]) for c in amounts if not is_sensitive(c)}
-        named = [c for c in self.used if is_key(c) and (c in groups or are_dense(self.told[c]))]
+        years = {c: like_ages(self.known[c]) for c in amounts if not is_sensitive(c)}
+        named = [c for c in self.used if is_key(c) and (c in groups or are_dense(self.known[c]))]
         named = [c for c in named if c not in self.days]
         named = named or [c for c in groups if not is_sensitive(c)][:2]
         known = [c for c in self.used if c in named or years.get(c)]
@@ -390,7 +390,7 @@ class _Draft:
             f"are released unchanged; the threshold allows {percent(MATCHED)} matches. Each "
             "change adds to those before; all together suffice:"
         )
-        keys = df[self.keys].astype({c: "category" for c in self.keys if c not in self.told})
+        keys = df[self.keys].astype({c: "category" for c in self.keys if c not in self.known})
         for name, how, share in coarser_keys(keys, self.keys, MATCHED):
             if how:
                 self.coarser[name] = toml_value(how)
@@ -411,28 +411,28 @@ class _Draft:
             return "Simulator" if self.command else "CART"
         if not self.numbers:
             return "DPMPM"
-        made = [self.told[c] for c in self.made if c in self.told]
+        made = [self.known[c] for c in self.made if c in self.known]
         spikes = any(map(_has_point_mass, made))
         shared = bool(made) and all((~x.duplicated(keep=False)).mean() <= OWN for x in made)
         known = len(self.used) > len(self.made)  # trees need a column that is not synthesised
         return "CART" if known and (self.n > MANY or spikes or shared) else "Mixture"
 
-    def study(self, said: Sequence[str]) -> FirstStudy:
+    def study(self, messages: Sequence[str]) -> FirstStudy:
         """The text, and what each column was taken for."""
         rows = {name: self._taken(name) for name in self.kinds}
         columns = pd.DataFrame.from_dict(rows, orient="index", columns=["role", "why"])
         columns.index.name = "column"
         trees, mixed = self.model == "CART", self.numbers if self.model == "Mixture" else []
         coded = self.model in ("CART", "Simulator")  # which take numbers for numbers
-        families = {c: _family(self.told[c]) for c in mixed}
+        families = {c: _family(self.known[c]) for c in mixed}
         units = {
-            c: last_decimal(np.asarray(self.told[c], np.float64))
+            c: last_decimal(np.asarray(self.known[c], np.float64))
             for c in mixed
             if families[c] != "count"
         }
         seen = {c for c in units if units[c] == 1 and not self.kinds[c].missing}  # by the model
         alone = self.made[: len(self.made) == len(self.used)]  # nothing stands before it
-        steps = {c: _step(self.told[c]) for c in self.made if c in self.numbers}
+        steps = {c: _step(self.known[c]) for c in self.made if c in self.numbers}
         page = Environment(
             loader=PackageLoader("bayes_risk.studies", package_path="."),
             undefined=StrictUndefined,
@@ -442,8 +442,8 @@ class _Draft:
         page.filters |= {"shown": visible, "key": toml_key, "value": toml_value}
         text = page.get_template("first_study.toml.j2").render(
             **vars(self),
-            free={c: c in self.told and _family(self.told[c]) for c in alone},
-            said=said,
+            free={c: c in self.known and _family(self.known[c]) for c in alone},
+            said=messages,
             columns=_aligned(rows),
             left_out=set(self.used) | set(self.labels) != set(self.kinds),
             codes=[c for c in self.used if coded and self.kinds[c].taken == "codes"],
@@ -457,13 +457,13 @@ class _Draft:
             radii={c: f"{{ absolute = {step:.12g} }}" for c, step in steps.items()},
         )
         notes = tuple(self.notes)
-        return FirstStudy(text=text, columns=columns, n=self.n, said=tuple(said), notes=notes)
+        return FirstStudy(text=text, columns=columns, n=self.n, said=tuple(messages), notes=notes)
 
     def _grids(self, numbers: Iterable[str], trees: bool) -> dict[str, str]:
         """Guesses by column; none: the neighbourhood, as more than can be listed would be."""
         if not trees:
             return dict.fromkeys(numbers, '"predictive"')
-        values = [self.told[c] if c in self.told else self.kinds[c].levels for c in self.made]
+        values = [self.known[c] if c in self.known else self.kinds[c].levels for c in self.made]
         size = math.prod(len(set(of_column)) for of_column in values)
         return {} if size > JointGrid({}).budget else dict.fromkeys(self.made, '"levels"')
 

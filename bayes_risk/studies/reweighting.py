@@ -49,7 +49,7 @@ from bayes_risk._core.arrays import Array
 from bayes_risk._core.checkpoint import within
 from bayes_risk._core.errors import DisplacedRiskWarning, InputError, of_type
 from bayes_risk._core.formats import number
-from bayes_risk._core.progress import Asked, shows_progress
+from bayes_risk._core.progress import ProgressOption, shows_progress
 from bayes_risk._core.validate import in_range, whole_number
 from bayes_risk._core.validate import real_number as checked_number
 from bayes_risk.data.base_result import Drawn, draw
@@ -189,18 +189,18 @@ class Reweighting(Drawn):
         """How many records of moderate risk rose, by how much, and how many would by chance."""
         table = self.records
         count, among = int(table["rose"].sum()), int(table["moderate"].sum())
-        said = (
+        text = (
             f"Of {among:,} records of moderate risk, {count:,} rose by more than the error "
             f"explains ({CHANCE * among:.0f} would by chance)"
         )
         if count:
             by = table["beyond"][table["rose"]]
-            said += f", by {number(by.mean())} beyond it on average and {number(by.max())} at most"
+            text += f", by {number(by.mean())} beyond it on average and {number(by.max())} at most"
         if self.until is not None:
-            said += f"; {int(table['newly_above'].sum()):,} are above the threshold now"
+            text += f"; {int(table['newly_above'].sum()):,} are above the threshold now"
         if not self.risk_rose:
-            return f"{said}."
-        return f"{said}: smaller weights have exposed other records; more rounds would help."
+            return f"{text}."
+        return f"{text}: smaller weights have exposed other records; more rounds would help."
 
     def plot_path(self, ax: "Axes | None" = None) -> "Axes":
         """Risk against the distance of pairwise tables, round by round."""
@@ -315,7 +315,7 @@ def reweight(
     synthesis: Mapping[str, Any] | None = None,
     audit: Mapping[str, Any] | None = None,
     random_seed: int | np.random.Generator | None = None,
-    progress: Asked = None,
+    progress: ProgressOption = None,
 ) -> Reweighting:
     """Fit, synthesise, audit, reduce weights of records at risk; repeat until a threshold holds.
 

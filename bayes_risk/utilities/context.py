@@ -49,15 +49,15 @@ def closest(
     """
     (original, release, holdout), closer = [_placed(columns, part) for part in range(3)], np.nan
     choose, own, cut = rng.spawn(3)
-    n, held = len(original.codes), len(holdout.codes)
-    asked = release.only(_drawn(len(release.codes), lookups, choose))
-    distance, rows = _nearest(original, asked), _drawn(n, lookups, own)
+    n, n_holdout = len(original.codes), len(holdout.codes)
+    query = release.only(_drawn(len(release.codes), lookups, choose))
+    distance, rows = _nearest(original, query), _drawn(n, lookups, own)
     within = _nearest(original, original.only(rows), rows)
-    if held:
-        size = min(n, held)
+    if n_holdout:
+        size = min(n, n_holdout)
         a, b = (
-            _nearest(table.only(_drawn(of, size, cut)), asked)
-            for table, of in ((original, n), (holdout, held))
+            _nearest(table.only(_drawn(of, size, cut)), query)
+            for table, of in ((original, n), (holdout, n_holdout))
         )
         closer = float(((a < b - SAME) + 0.5 * (np.abs(a - b) <= SAME)).mean())
     return distance, within, closer
@@ -75,8 +75,8 @@ def _placed(columns: Sequence[Values], part: int) -> Points:
     )
 
 
-def _nearest(points: Points, asked: Points, own: Ints | None = None) -> Array:
-    distance = nearest(points, asked, own)
+def _nearest(points: Points, query: Points, own: Ints | None = None) -> Array:
+    distance = nearest(points, query, own)
     return np.where(distance < SAME, 0.0, distance)
 
 
@@ -306,10 +306,10 @@ def _distance_columns(
     if isinstance(distances, bool):
         distances = columns if distances else []
     chosen = known_columns("distances", distances, columns)
-    held = chosen if holdout is None else list(checked_table(holdout, "holdout").columns)
-    absent = [c for c in chosen if c not in held]
+    labels = chosen if holdout is None else list(checked_table(holdout, "holdout").columns)
+    absent = [c for c in chosen if c not in labels]
     if absent:
-        raise InputError(f"holdout lacks column {absent[0]!r}; it has {held}")
+        raise InputError(f"holdout lacks column {absent[0]!r}; it has {labels}")
     return chosen
 
 
@@ -341,8 +341,8 @@ def _values(tables: Tables, name: str, l: int) -> Values:
     parts, number = [], is_numeric(tables.frames[0][name].dtype)
     if number:
         parts = floats(tables, name)
-        held = parts[0][~np.isnan(parts[0])]
-        number = len(held) > 0 and held.max() - held.min() > ALIKE * np.abs(held).max()
+        present = parts[0][~np.isnan(parts[0])]
+        number = len(present) > 0 and present.max() - present.min() > ALIKE * np.abs(present).max()
     if not number:
         parts = [codes.astype(float) for codes in tables.column(name).codes]
     holdout = parts[tables.m + 1] if len(parts) > tables.m + 1 else parts[0][:0]

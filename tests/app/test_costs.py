@@ -160,7 +160,7 @@ def test_a_lone_last_target_joins_the_block_before(monkeypatch):
     class Draws:
         batch = np.arange(4)
 
-    monkeypatch.setattr(log_ratios, "ROOM", 1)
+    monkeypatch.setattr(log_ratios, "MAX_TARGET_DRAWS", 1)
     monkeypatch.setattr(log_ratios, "BLOCK", 8)
     for n in range(1, 40):
         blocks = log_ratios.target_blocks(Draws(), range(n))

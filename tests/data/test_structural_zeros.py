@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bayes_risk as br
-from bayes_risk._core.disjoint_boxes import disjoint, held, sizes
+from bayes_risk._core.disjoint_boxes import disjoint, rows_in, sizes
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence.diagnostics import ess_and_rhat
 from bayes_risk.evidence.problem import cases_of
@@ -62,7 +62,7 @@ def test_disjoint_boxes_cover_the_union_once(union):
     covered = out[:, rows].all(axis=2).sum(axis=0)
     assert (covered == inside.any(axis=0)).all()
     assert sizes(out, starts).sum() == inside.any(axis=0).sum()
-    assert (held(boxes, rows) == inside.any(axis=0)).all()
+    assert (rows_in(boxes, rows) == inside.any(axis=0)).all()
 
 
 def test_too_many_disjoint_boxes_are_named():

@@ -207,7 +207,7 @@ def test_probabilities_by_record(example):
 def test_blocks_of_cases_change_nothing_but_rounding(example, monkeypatch):
     fit, release, levels = example
     whole = audit(fit, release, levels, in_file=0.2)
-    monkeypatch.setattr("bayes_risk.evidence.presence.ROOM", 1)
+    monkeypatch.setattr("bayes_risk.evidence.presence.MAX_CASE_GUESSES", 1)
     monkeypatch.setattr("bayes_risk.evidence.presence.FEWEST", 4)
     blocks = audit(fit, release, levels, in_file=0.2)
     assert blocks.log_probability == pytest.approx(whole.log_probability, abs=1e-9)

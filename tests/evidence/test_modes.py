@@ -24,10 +24,10 @@ from bayes_risk.models.mixture.modes import (
     Lengths,
     chains_below,
     draws_beside,
+    group_modes,
     least,
     lengthened,
     scores,
-    told_apart,
 )
 from bayes_risk.models.mixture.state import Rows
 from bayes_risk.risk.attribute import attribute_evidence
@@ -159,7 +159,7 @@ def test_draws_of_the_fit_that_made_a_release_are_starts_and_those_of_another_ar
         (other, release, 0, 6),
         (one, files, 0, 6),
     ):
-        started = chains_led.LedByRelease(fit).started(encoded(fit, given), rng=rng(4))
+        started = chains_led.ReleaseModes(fit).started(encoded(fit, given), rng=rng(4))
         assert (started[2], started[0].n_chains) == (made, chains)
 
 
@@ -200,9 +200,9 @@ def test_while_fewer_than_half_are_in_the_mode_more_start(monkeypatch, strays, s
         value, log_release = value.copy(), log_release.copy()
         value[gone] += 0.5 + np.arange(len(value))[gone].reshape(-1, *[1] * (value.ndim - 1))
         log_release[gone] -= 60.0 * (strays - np.arange(len(value))[gone])[:, None, None]
-        return told_apart(value, error, log_release, *how)
+        return group_modes(value, error, log_release, *how)
 
-    monkeypatch.setattr(chains_led, "told_apart", apart)
+    monkeypatch.setattr(chains_led, "group_modes", apart)
     modes = audited(CHOOSES, seed=6, draws=60).modes
     assert len(modes.mode) == starts
     assert len(modes.used) == chains
@@ -361,7 +361,7 @@ def test_privacy_loss_has_the_errors_of_led_chains_and_reaches_open_modes():
     alone = replace(evidence, found=replace(evidence.found, apart=()))
     total = evidence.found.log_evidence.sum(axis=0)[:, 0]
     pair = evidence.found.deviations[:, :, [total.argmax(), total.argmin()], 0].astype(float)
-    led = standard_error(pair[..., 0] - pair[..., 1], led=True)
+    led = standard_error(pair[..., 0] - pair[..., 1], few=True)
     assert br.privacy_loss(alone).mcse[0] == pytest.approx(float(led))
 
 
@@ -390,9 +390,9 @@ def starts(modes, noise, seed=0):
 def test_strays_are_told_from_the_mode_that_the_release_favours():
     value, error = starts((0, 1, 0, 0), noise=0.05)
     favoured = np.array([[-100.0, -101], [-160, -161], [-102, -100], [-101, -102]])
-    found = told_apart(value, error, favoured[:, None], chains=4)
+    found = group_modes(value, error, favoured[:, None], chains=4)
     assert found.mode.tolist() == [0, 1, 0, 0] and found.kept == (0,)
-    assert found.strays.tolist() == [1] and found.used.tolist() == [0, 2, 3]
+    assert found.discarded.tolist() == [1] and found.used.tolist() == [0, 2, 3]
     assert found.distance[0, 1] > 0.5 > 0.07 > found.distance[0, 2]
     assert found.sentence().startswith("3 of 4 chains") and "1 discarded" in found.sentence()
 
@@ -400,35 +400,35 @@ def test_strays_are_told_from_the_mode_that_the_release_favours():
 def test_starts_that_say_the_same_are_of_two_modes_if_the_release_says_so():
     value, error = starts((0, 0, 0, 0), noise=0.05)
     favoured = np.array([[-100.0, -101], [-160, -161], [-102, -100], [-101, -102]])
-    found = told_apart(value, error, favoured[:, None], chains=4)
+    found = group_modes(value, error, favoured[:, None], chains=4)
     assert found.mode.tolist() == [0, 1, 0, 0] and found.kept == (0,)
 
 
 def test_a_start_whose_halves_differ_joins_no_others():
     value, error = starts((0, 0, 1, 1, 2), noise=0.02)
     value[4], error[4] = 0.5 * (value[0] + value[2]), 0.5 * (value[0] - value[2])
-    found = told_apart(value, error, np.full((5, 1, 2), -100.0), chains=4)
+    found = group_modes(value, error, np.full((5, 1, 2), -100.0), chains=4)
     assert len(set(found.mode[[0, 2, 4]])) == 3
 
 
 def test_the_favoured_mode_need_not_be_the_commonest():
     value, error = starts((0, 0, 0, 1), noise=0.02)
     favoured = np.array([[-160.0, -161], [-162, -160], [-161, -162], [-100, -101]])
-    found = told_apart(value, error, favoured[:, None], chains=4)
+    found = group_modes(value, error, favoured[:, None], chains=4)
     assert found.mode.tolist() == [1, 1, 1, 0] and found.used.tolist() == [3]
 
 
 def test_modes_within_the_error_of_the_release_stay_and_take_turns():
     value, error = starts((0, 0, 0, 1, 1, 1), noise=0.02)
     favoured = -100.0 + np.array([[0, 3], [2, 1], [1, 0], [-3, -1], [-2, 1], [0, -2]])
-    found = told_apart(value, error, favoured[:, None], chains=4)
+    found = group_modes(value, error, favoured[:, None], chains=4)
     assert found.kept == (0, 1) and found.used.tolist() == [0, 1, 3, 4]
     assert [chains.tolist() for chains in found.chains_by_mode] == [[0, 1], [2, 3]]
 
 
 def test_of_more_modes_than_chains_those_that_chains_are_in_are_spanned():
     value, error = starts(tuple(range(6)), noise=0.02)
-    found = told_apart(value, error, np.full((6, 1, 2), -100.0), chains=3)
+    found = group_modes(value, error, np.full((6, 1, 2), -100.0), chains=3)
     assert len(found.kept) == 6 and [len(c) for c in found.chains_by_mode] == [1, 1, 1]
 
 
@@ -439,7 +439,7 @@ def test_which_mode_made_which_data_set_is_told():
     favoured = np.concatenate([favoured, favoured[:, [2, 1, 0]]])
     favoured[:, 1] = first  # says nothing
     favoured[2:, 0] -= 20
-    found = told_apart(value, error, favoured, chains=4)
+    found = group_modes(value, error, favoured, chains=4)
     assert found.mode.tolist() == [0, 0, 1, 1] and found.chosen.tolist() == [0, -1, 1]
     assert found.kept == (0,) and "considered alone, data set 3 chooses another" in found.sentence()
     table = found.table
@@ -452,17 +452,17 @@ def test_of_more_chains_those_carried_on_before_stay_unless_they_have_strayed():
     value, error = starts((0, 0, 1, 0, 1, 1), noise=0.02)
     level = np.full((6, 1, 2), -100.0)
     carried = np.array([2, 0])
-    found = told_apart(value, error, level, chains=4, carried=carried)
+    found = group_modes(value, error, level, chains=4, resumed=carried)
     assert found.used.tolist() == [2, 0, 1, 4]
     ruled_out = level - 60.0 * np.array([0, 0, 1, 0, 1, 1])[:, None, None]
-    found = told_apart(value, error, ruled_out, chains=4, carried=carried)
-    assert found.used.tolist() == [0, 1, 3] and found.strays.tolist() == [2, 4, 5]
+    found = group_modes(value, error, ruled_out, chains=4, resumed=carried)
+    assert found.used.tolist() == [0, 1, 3] and found.discarded.tolist() == [2, 4, 5]
 
 
 @pytest.mark.parametrize("noise", [0.02, 0.2])
 def test_noise_alone_makes_no_modes(noise):
     value, error = starts((0,) * 8, noise=noise)
-    found = told_apart(value, error, np.zeros((8, 1, 2)), chains=4)
+    found = group_modes(value, error, np.zeros((8, 1, 2)), chains=4)
     assert found.mode.tolist() == [0] * 8 and len(found.used) == 4
 
 
@@ -474,7 +474,7 @@ def weighed(deviations, odds=0.0, led=True):
         khat=np.zeros(1),
         ess=np.full(1, np.inf),
         base=np.zeros((2, 1)),
-        modes=told_apart(*starts((0,) * 4, 0.0), np.zeros((4, 1, 2)), 4) if led else None,
+        modes=group_modes(*starts((0,) * 4, 0.0), np.zeros((4, 1, 2)), 4) if led else None,
     )
     prior = PriorWeights(log_p=np.log(np.full((2, 1), 0.5)))
     truth, none = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=bool)
@@ -547,8 +547,8 @@ def test_rough_odds_make_a_record_unreliable_where_its_interval_is_wide(
 
 def factor(deviations):
     """By how much errors of chains of one mode are wider."""
-    plain = standard_error(deviations, led=False)
-    return standard_error(deviations, led=True) / np.where(plain > 0, plain, 1.0)
+    plain = standard_error(deviations, few=False)
+    return standard_error(deviations, few=True) / np.where(plain > 0, plain, 1.0)
 
 
 def test_errors_of_few_chains_have_students_factor():
@@ -557,7 +557,7 @@ def test_errors_of_few_chains_have_students_factor():
     assert factor(chains) == pytest.approx(3.18245 / 1.95996, rel=1e-3)
     many = np.concatenate([chains, np.zeros((3, 8, 500))])  # fits without error bring none
     assert factor(many) == pytest.approx(3.18245 / 1.95996, rel=1e-3)
-    assert (standard_error(np.zeros((2, 8, 3)), led=True) == 0).all()
+    assert (standard_error(np.zeros((2, 8, 3)), few=True) == 0).all()
 
 
 def test_chains_that_differ_beyond_their_halves_are_marked_and_seldom_others():
@@ -575,7 +575,7 @@ def test_starts_that_the_release_finds_less_and_less_probable_are_not_one_mode()
     value = np.cumsum(rng.normal(0, 0.05, (8, 200)), axis=0)
     error = rng.normal(0, 0.01, value.shape)
     favoured = -100.0 - 30.0 * np.arange(8.0)[:, None] + rng.normal(0, 3.0, (8, 2))
-    found = told_apart(value, error, favoured[:, None], chains=3)
+    found = group_modes(value, error, favoured[:, None], chains=3)
     assert not found.settled and found.kept == (0, 1, 2) and found.used.tolist() == [0, 1, 2]
     assert "better ones may remain" in found.sentence()
     assert (np.diff(found.mode) > 0).all()
@@ -583,6 +583,6 @@ def test_starts_that_the_release_finds_less_and_less_probable_are_not_one_mode()
     for know in ({"made": made}, {}):
         if not know:  # or the best is found again
             value[1], favoured[1] = value[0], favoured[0]
-        found = told_apart(value, error, favoured[:, None], chains=3, **know)
+        found = group_modes(value, error, favoured[:, None], chains=3, **know)
         assert found.settled and found.kept == (0,)
         assert found.used.tolist() == ([0] if know else [0, 1])

@@ -386,7 +386,7 @@ def check_errors(sampled, prior, wave):
             changed.append(rows)
     moved, change = np.moveaxis(np.array(changed) / size, 3, 0)  # shape (F, B, n)
     np.testing.assert_allclose(risk.deviations[..., risk.case], moved, atol=2e-3, rtol=2e-2)
-    error = standard_error(change, led=risk.few_chains)
+    error = standard_error(change, few=risk.few_chains)
     np.testing.assert_allclose(at["mcse_log_bayes_factor"], error, rtol=0.02)
     assert (at["mcse"] > 0).all()
 

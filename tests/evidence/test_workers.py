@@ -227,7 +227,7 @@ def test_an_audit_is_the_same_with_blocks_of_any_size(monkeypatch, name, size):
     block, room, few, shares = SIZES[size]
     for module, constant, value in (
         (log_ratios, "BLOCK", block),
-        (log_ratios, "ROOM", room),
+        (log_ratios, "MAX_TARGET_DRAWS", room),
         (log_ratios, "FEW", few),
         (log_ratios, "SHARES", shares),
         (forest, "BLOCK", block),

@@ -18,7 +18,7 @@ import xarray as xr
 from typer.testing import CliRunner
 
 import bayes_risk as br
-from bayes_risk.app.cli import app, told
+from bayes_risk.app.cli import app, warning_texts
 from bayes_risk.app.run import audit as audit_room
 from bayes_risk.app.run import run_study
 from bayes_risk.app.study.study import parse_study
@@ -445,7 +445,7 @@ def test_a_warning_of_another_package_is_named_and_not_quoted():
             warnings.warn(f"{LEVELS[0]} is strange", OddWarning, stacklevel=1)
         warnings.warn("3 records are unreliable", br.UnreliableWeightsWarning, stacklevel=1)
         warnings.warn(f"{LEVELS[0]} is old", DeprecationWarning, stacklevel=1)
-    said = told(caught)
+    said = warning_texts(caught)
     assert "3 records are unreliable" in said
     assert leaks("\n".join(said).encode(), people(), labels=False) == []
     assert {note.partition(" (")[0] for note in said} == {"OddWarning", "3 records are unreliable"}

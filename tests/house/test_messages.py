@@ -56,11 +56,11 @@ ALLOWED = {  # what is said, where, and why it is no value of the data
     ],
     "words of ours for what pydantic or a reader found": [
         ("app/study/study.py", "parse_study", "problems(error, lines)"),
-        ("models/regression/fit.py", "_column", "told"),
+        ("models/regression/fit.py", "_column", "label"),
     ],
     "the label of a record that was asked for": [
         ("data/base_result.py", "OfTargets.position", "label"),
-        ("evidence/household.py", "UnknownHouseholds._room", "label"),
+        ("evidence/household.py", "UnknownHouseholds._check", "label"),
         ("risk/explanation.py", "explanation", "label"),
     ],
     "labels of data sets or settings": [
@@ -70,7 +70,7 @@ ALLOWED = {  # what is said, where, and why it is no value of the data
     ],
     "names of columns": [
         ("risk/geography.py", "geography", "y"),
-        ("utilities/context.py", "_distance_columns", "held"),
+        ("utilities/context.py", "_distance_columns", "labels"),
     ],
     "how many there are": [
         ("matching/loglinear.py", "support", "' x '.join(map(str, levels))"),

@@ -320,7 +320,7 @@ def test_a_draw_with_next_to_no_possible_values(monkeypatch):
     table = CATEGORIES[(CATEGORIES["sex"] != "f") | (CATEGORIES["job"] != "smith")]
     rules = br.Impossible([{"sex": ["f"], "job": ["smith"]}])
     fit = br.models.DPMPM(n_classes=30, impossible=rules).fit(table, **SHORT)
-    monkeypatch.setattr(zeros, "held", lambda boxes, rows: np.ones(len(rows), dtype=bool))
+    monkeypatch.setattr(zeros, "rows_in", lambda boxes, rows: np.ones(len(rows), dtype=bool))
     refused("a probability below rounding; synthesise with another", fit.synthesize, 1)
 
 

@@ -161,8 +161,8 @@ def test_errors_of_attribute_risk_go_through_the_product():
         by = step * found.deviations[f, b][found.case]
         moved[f, b] = (households(p + by) - households(p - by)) / (2 * step)
     assert np.allclose(risk.probability, households(p))
-    assert np.allclose(risk.mcse, standard_error(moved, led=found.few_chains), rtol=1e-5)
-    total = standard_error(moved.sum(axis=2)[:, :, None], led=found.few_chains)[0]
+    assert np.allclose(risk.mcse, standard_error(moved, few=found.few_chains), rtol=1e-5)
+    total = standard_error(moved.sum(axis=2)[:, :, None], few=found.few_chains)[0]
     assert risk.summary()["mcse"]["households_at_risk"] == pytest.approx(total, rel=1e-5)
     assert risk.kind == "attribute" and (risk.probability >= risk.baseline * 0).all()
 

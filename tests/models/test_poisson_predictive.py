@@ -63,7 +63,7 @@ def predictive(prior, units, sums, label, structural, columns, guesses, tied=Non
         values=values,
         exposure=np.hstack([units.data.exposure[:U], ones]),
         linked=np.full(values.shape, np.nan) if tied is None else np.hstack([tied, rest]),
-        held=values,
+        data=values,
         given=nothing,
         given_linked=nothing,
     )

@@ -133,7 +133,7 @@ def compiling(module="bayes_risk.models.mixture.sampler"):
 
 def test_compiling_is_told_of_loops_of_ours_and_not_of_those_they_call():
     told, tell = [], lambda *step: told.append(step)
-    with progress.compiling_told(tell):
+    with progress.reports_compilation(tell):
         with compiling("numba.np.arraymath"), compiling("elsewhere"):
             pass
         assert told == []
@@ -164,7 +164,7 @@ def test_an_interruption_waits_until_a_loop_is_compiled():
 
     with pytest.raises(KeyboardInterrupt):
         with (
-            progress.compiling_told(lambda *step: None),
+            progress.reports_compilation(lambda *step: None),
             event.install_listener("numba:compile", Stop()),
         ):
             loop(1.0)

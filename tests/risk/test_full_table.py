@@ -385,7 +385,7 @@ def test_wide_guesses_are_those_reckoned_one_by_one(fit, kind, distance, monkeyp
     near = br.Neighbourhood(distance).of(fit.microdata, cases.profiles, cases.columns)
     part = posteriors[-1].predictives(replace(cases, guesses=near), rng=np.random.default_rng(1))[0]
     weights = np.random.default_rng(2).normal(size=(len(part.batch), len(cases)))
-    monkeypatch.setattr("bayes_risk.models.mixture.predictive_kernels.CROWDED", 10**6)
+    monkeypatch.setattr("bayes_risk.models.mixture.predictive_kernels.MAX_SQUARED_PLACES", 10**6)
     wide = part.log_sums(slice(None), weights)
     monkeypatch.setattr(latent_predictive, "wide_sums", lambda *which: None)
     assert np.allclose(wide, part.log_sums(slice(None), weights), rtol=0, atol=1e-11)

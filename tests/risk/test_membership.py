@@ -365,13 +365,13 @@ def test_others_take_turns_where_they_are_many():
     others = table.assign(**{last: table[last].to_numpy()[::-1]})
     of = data.encode(others, "others"), data.codes, (table.index, others.index)
     some = Others.of(*of, 7, 5, np.random.default_rng(1))
-    assert some.asked.shape == (5, 7)
-    assert set(some.asked.ravel()) == set(range(30))
+    assert some.rows.shape == (5, 7)
+    assert set(some.rows.ravel()) == set(range(30))
     few = Others.of(*of, 2, 5, np.random.default_rng(1))
-    assert few.asked.shape == (15, 2)  # nobody is left out
+    assert few.rows.shape == (15, 2)  # nobody is left out
     everyone = Others.of(*of, 7, 30, np.random.default_rng(1))
     assert (everyone.codes[everyone.person] == data.encode(others, "others")).all()
-    assert everyone.count.sum() == 30 and everyone.asked.shape == (len(everyone.codes), 7)
+    assert everyone.count.sum() == 30 and everyone.rows.shape == (len(everyone.codes), 7)
 
 
 def test_others_who_are_the_members_are_refused():
@@ -465,7 +465,7 @@ def test_blocks_of_places_change_nothing_but_labels(small, monkeypatch):
     """Blocks draw labels of classes anew: the same within Monte Carlo error."""
     fit, release, others = small
     whole = br.membership(fit, release, others=others, random_seed=3)
-    monkeypatch.setattr("bayes_risk.risk.membership.computation.ROOM", 1)
+    monkeypatch.setattr("bayes_risk.risk.membership.computation.MAX_CASE_GUESSES", 1)
     monkeypatch.setattr("bayes_risk.risk.membership.computation.FEWEST", 7)
     parts = br.membership(fit, release, others=others, random_seed=3)
     apart = parts.log_bayes_factor - whole.log_bayes_factor

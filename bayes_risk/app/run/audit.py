@@ -138,7 +138,7 @@ class Clock:
 def stages_of(study: Study, what: str) -> dict[str, int]:
     """The stages of a run in their order, and what each takes beside the others, roughly."""
     fitted, weighed = what != "compare", study.reweight is not None
-    asked = AUDITS if what == "audit" else {}
+    audits = AUDITS if what == "audit" else {}
     stages = [
         ("data", 2, True),
         ("reweighting", 200, fitted and weighed),
@@ -146,7 +146,7 @@ def stages_of(study: Study, what: str) -> dict[str, int]:
         ("release", 1, fitted and not weighed and study.release.files is None),
         ("sweep", 200, what == "sweep"),
         ("comparison", 200, what == "compare"),
-        *((one.stage, one.share, getattr(study, name)) for name, one in asked.items()),
+        *((one.stage, one.share, getattr(study, name)) for name, one in audits.items()),
         ("households", 1, study.data.household if what == "audit" else None),
         ("report", 2, study.output.folder),
     ]
@@ -304,9 +304,9 @@ def work_of(problem: AuditProblem, method: EvidenceMethod) -> Work:
     if fit.records_differ or problem.release.classes == "own":  # the release tells them apart
         cases = len(problem.rows)
     closed = offer.compute is not None
-    led = {} if closed or offer.strategy is None else {"chains": offer.strategy.n_chains}
+    chain_sizes = {} if closed or offer.strategy is None else {"chains": offer.strategy.n_chains}
     sizes = {"cases": cases, "guesses": guesses, "columns": columns}
-    return sizes | {"draws": 0 if closed else fit.n_draws} | led
+    return sizes | {"draws": 0 if closed else fit.n_draws} | chain_sizes
 
 
 class Tried(NamedTuple):
@@ -355,8 +355,8 @@ def tried(study: Study, df: pd.DataFrame, what: str = "audit") -> Tried:
         ready = Prepared(df=df, declaration=None, fit=fit, release=shown.first(2))
         # what is drawn may be other records, and need not be many
         few: dict[str, Any] = {"context": {"lookups": 1}, "bounds": {"m": 1}}
-        if (asked := study.attribute) is not None and isinstance(asked.targets, int):
-            few["attribute"] = {"guesses": asked.placed_anywhere().guesses}
+        if (section := study.attribute) is not None and isinstance(section.targets, int):
+            few["attribute"] = {"guesses": section.placed_anywhere().guesses}
         small = with_keys(study, membership={"held_out": None}, **few)
         how = {"n_jobs": 1, "progress": None}
         for name, audit in AUDITS.items():
@@ -376,8 +376,8 @@ def unsampled(study: Study, declaration: Any, df: pd.DataFrame) -> Fit | None:
     """The fit before its draws; None: there is none, or the model has none such."""
     if declaration is None:
         return None
-    way = getattr(declaration, study.model.way)
-    if study.model.way == "fit" and "sample" not in signature(way).parameters:
+    method = getattr(declaration, study.model.fit_method)
+    if study.model.fit_method == "fit" and "sample" not in signature(method).parameters:
         return None
     with worded_for(study, "model"):
         fit = begin(study, declaration, df)

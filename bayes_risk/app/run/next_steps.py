@@ -87,7 +87,7 @@ def _useful(study: Study, df: pd.DataFrame, verdict: Verdict) -> tuple[NextStep,
     other = {"min_leaf": max(leaf // 2, 1)} if leaf else {"kind": "CART", "order": made}
     lines = pasted({"compare.other": {"model": other}})
     poor = [r.sentence.rstrip(".") for r in verdict.reasons if r.outcome == USE[0]]
-    return tuple(NextStep(change, said, lines) for said in poor[:1])
+    return tuple(NextStep(change, text, lines) for text in poor[:1])
 
 
 def pasted(sections: Mapping[str, Mapping[str, Any]]) -> str:
@@ -189,8 +189,8 @@ def _coarser(
                 f"synthesised values match as well, it should be at most {percent(limit)}"
             )
     if how:
-        held = _as_they_are(study)
-        how = held | {name: held.get(name, {}) | found for name, found in how.items()}
+        current = _as_they_are(study)
+        how = current | {name: current.get(name, {}) | found for name, found in how.items()}
         lines = pasted({"data": {"coarsen": how}})
         yield NextStep("Make numbers coarser", "; ".join(effects), lines)
     for name, effect in without.items():

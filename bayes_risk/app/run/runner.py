@@ -23,7 +23,14 @@ from bayes_risk._core.checkpoint import keeping
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.memory import bytes_in_words, bytes_of, guarded, resident
 from bayes_risk._core.parallel import check_backend, working
-from bayes_risk._core.progress import Asked, Overall, Progress, in_part, no_progress, shows_progress
+from bayes_risk._core.progress import (
+    Overall,
+    Progress,
+    ProgressOption,
+    in_part,
+    no_progress,
+    shows_progress,
+)
 from bayes_risk._core.validate import whole_number
 from bayes_risk.app.output import (
     SHOWN,
@@ -39,7 +46,7 @@ from bayes_risk.app.study.files import files_behind
 from bayes_risk.app.study.study import Study, candidate_study, changed, files_in, values_of
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.evidence.contract import CELLS
-from bayes_risk.evidence.leave_one_out import BLOCK, ROOM
+from bayes_risk.evidence.leave_one_out import BLOCK, MAX_TARGET_DRAWS
 from bayes_risk.release.provenance import data_hash
 from bayes_risk.reporting.provenance import versions
 
@@ -94,7 +101,7 @@ def run(
     *,
     overwrite: bool = False,
     restart: bool = False,
-    progress: Asked = None,
+    progress: ProgressOption = None,
     n_jobs: int = 2,
     backend: str | None = None,
     max_memory: str | int | None = None,
@@ -245,8 +252,8 @@ def estimate(
     seconds: dict[str, float] = {}
     processes = backend in ("loky", "dask")
     runs = audit.tried_of(study, kind, df)
-    said = "trying {:,} records{}".format
-    small = {k: [said(min(n, len(df)), f" of {k}" if k else "") for n, _ in SMALL] for k in runs}
+    phrase = "trying {:,} records{}".format
+    small = {k: [phrase(min(n, len(df)), f" of {k}" if k else "") for n, _ in SMALL] for k in runs}
     tell = Overall(dict.fromkeys(chain(*small.values()), 1), progress)
     for name, one in runs.items():
         works = one.work or [{}]
@@ -269,8 +276,8 @@ def estimate(
 
 def _longer(study: Study, work: Work) -> int:
     """How many times as many draws an audit needs, at most, until its errors are small enough."""
-    asked = study.attribute is not None and study.attribute.target_mcse is not None
-    return 2**study.attribute.max_doublings if asked and work.get("draws") else 1
+    wanted = study.attribute is not None and study.attribute.target_mcse is not None
+    return 2**study.attribute.max_doublings if wanted and work.get("draws") else 1
 
 
 # --- memory -----------------------------------------------------------------------------------
@@ -281,16 +288,16 @@ def _bytes(
 ) -> tuple[int, int]:
     """A bound on the bytes of one audit: of code and what is in memory already, and of the run."""
     study, fit, (n, p), m = one.study, one.fit, df.shape, one.study.m
-    held = H = 0
+    size = H = 0
     if fit is not None:
         H, trees = fit.n_draws, getattr(fit.model, "n_trees", 1)  # one stands for so many
-        held = trees * sum(_held(getattr(fit, f.name)) for f in fields(fit) if f.name not in SHARED)
+        size = trees * sum(_size(getattr(fit, f.name)) for f in fields(fit) if f.name not in SHARED)
     more = _longer(study, work)
     chains = more * work.get("chains", getattr(study.model, "chains", 1))
     U, G, q = (work.get(size, 0) for size in ("cases", "guesses", "columns"))
     H, priors = work.get("draws", H), len(study.sweep.priors or ()) if study.sweep else 0
     F, B = (m + 1, 2 * chains) if H else (2, 2)
-    block = min(U, max(BLOCK, ROOM // max(H, 1))) * (80 * H + 40 * G * B)
+    block = min(U, max(BLOCK, MAX_TARGET_DRAWS // max(H, 1))) * (80 * H + 40 * G * B)
     texts = [df[c].nunique(dropna=False) for c in df if df[c].dtype.kind not in "iuf"]
     of_level = fit.microdata.n_levels if fit else np.array(texts)
     levels = p + int(np.maximum(of_level - 2, 0).sum())
@@ -304,7 +311,7 @@ def _bytes(
     if not H:  # distances, and factors of each guessed column
         pairs += 16 * min(U * G * n, 2**21) + 16 * q * min(m * U * G, CELLS)
     more *= 1 + (more > 1)  # they are joined
-    data = tables + held * (several + more * (m + 1)) + pairs
+    data = tables + size * (several + more * (m + 1)) + pairs
     each = block + 32 * design + (program + tables + pairs // F if processes else 0)
     return resident() + program, data + n_jobs * each
 
@@ -319,14 +326,14 @@ def _rows(df: pd.DataFrame) -> int:
     return -(-(len(codes.drop_duplicates()) + len(apart.drop_duplicates())) // 2)
 
 
-def _held(value: Any) -> int:
+def _size(value: Any) -> int:
     """Bytes of the arrays in a value."""
     if isinstance(value, np.ndarray):
         return value.nbytes
     if is_dataclass(value) and not isinstance(value, Microdata):
-        return sum(_held(getattr(value, f.name)) for f in fields(value))
+        return sum(_size(getattr(value, f.name)) for f in fields(value))
     parts = value.values() if isinstance(value, Mapping) else value
-    return sum(map(_held, parts)) if isinstance(value, Mapping | list | tuple) else 0
+    return sum(map(_size, parts)) if isinstance(value, Mapping | list | tuple) else 0
 
 
 # --- time -------------------------------------------------------------------------------------
@@ -335,18 +342,18 @@ def _held(value: Any) -> int:
 Seconds = dict[str, float]
 
 
-def _seconds(study: Study, df: pd.DataFrame, cases: int, said: Any, tell: Progress) -> Seconds:
+def _seconds(study: Study, df: pd.DataFrame, cases: int, phrases: Any, tell: Progress) -> Seconds:
     """CPU seconds by stage of small runs, extended to all records and draws: a straight line."""
     draws = getattr(study.model, "draws", None)
     whole = (len(df), draws if isinstance(draws, int) else 1)  # of files: as they are
     least = study.m if whole[1] > 1 else 1  # draws of a chain, one for each data set
     sizes = [(min(n, whole[0]), min(max(d, least), whole[1])) for n, d in SMALL]
-    tells = [in_part(tell, words) for words in said]
+    tells = [in_part(tell, words) for words in phrases]
     _one(study, df, (min(WARM, whole[0]), sizes[0][1]), 0, tells[0])  # with few targets
     few = _one(study, df, sizes[0], cases, tells[0])
-    tell(said[0], 1, 1)
+    tell(phrases[0], 1, 1)
     many = _one(study, df, sizes[1], cases, tells[1])
-    tell(said[1], 1, 1)
+    tell(phrases[1], 1, 1)
     found = {}
     for stage, took in few.items():
         low, high, all_of_it = (n * (d if stage in BY_DRAW else 1) for n, d in [*sizes, whole])
@@ -375,13 +382,13 @@ def _one(study: Study, df: pd.DataFrame, size: Any, cases: int, tell: Progress) 
         model: Any = study.model
         tune = max(model.tune * draws // model.draws, 1)
         small = audit.with_keys(small, model={"draws": draws, "tune": tune})
-    if (asked := study.attribute) is not None:
+    if (section := study.attribute) is not None:
         few: dict[str, Any] = {"refit_budget": 0, "target_mcse": None}
-        if asked.knows.largest is None:
+        if section.knows.largest is None:
             few["targets"] = max(cases * n // len(df), 2)
         else:
-            rows = np.union1d(rows, df[asked.knows.largest].to_numpy().argsort()[-LARGEST:])
-        few["guesses"] = asked.placed_anywhere().guesses
+            rows = np.union1d(rows, df[section.knows.largest].to_numpy().argsort()[-LARGEST:])
+        few["guesses"] = section.placed_anywhere().guesses
         small = audit.with_keys(small, attribute=few)
     whole = df.apply(lambda c: c.astype("category") if c.dtype.kind not in "iufb" else c)
     part = whole.iloc[np.sort(rows)]
@@ -405,7 +412,7 @@ def _without_compiling() -> Iterator[Callable[[], float]]:
     from numba.core import event
 
     class Stops(event.Listener):  # type: ignore[misc]  # numba has no types
-        depth, begun, lost = 0, 0.0, 0.0
+        depth, begun, seconds = 0, 0.0, 0.0
 
         def on_start(self, _: Any) -> None:
             self.begun = self.begun if self.depth else clocks.process_time()
@@ -413,11 +420,11 @@ def _without_compiling() -> Iterator[Callable[[], float]]:
 
         def on_end(self, _: Any) -> None:
             self.depth -= 1
-            self.lost += 0.0 if self.depth else clocks.process_time() - self.begun
+            self.seconds += 0.0 if self.depth else clocks.process_time() - self.begun
 
     stops = Stops()
     with event.install_listener("numba:compile", stops):
-        yield lambda: clocks.process_time() - stops.lost
+        yield lambda: clocks.process_time() - stops.seconds
 
 
 run_study: Callable[..., audit.StudyResult] = partial(run, what="audit")

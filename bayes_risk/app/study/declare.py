@@ -45,14 +45,14 @@ from .study import Study, candidate_study, changed, values_of
 
 def fit_model(study: Study, declaration: Any, df: pd.DataFrame, **how: Any) -> Any:
     """Fit a declaration to the table, or take the draws or trees that the study brings."""
-    way = getattr(declaration, study.model.way)
-    options = study.model.fit_options() | taken(way, **how, missing=study.data.missing)
+    method = getattr(declaration, study.model.fit_method)
+    options = study.model.fit_options() | taken(method, **how, missing=study.data.missing)
     if (kept := study.record_columns) is not None:
         weights = getattr(study.model, "weights", None)
         options |= {} if weights is None else {"weights": weights}
         names = weights, study.data.household if study.model.grouped else None
         df = df.assign(**{name: kept.loc[df.index, name] for name in names if name is not None})
-    return way(df=df, **options)
+    return method(df=df, **options)
 
 
 def begin(study: Study, declaration: Any, df: pd.DataFrame, **how: Any) -> Any:
@@ -166,7 +166,7 @@ def sweep_options(study: Study, df: pd.DataFrame, fit: Any, release: br.Release)
     return {**options, "over": over, "base": base, "one_at_a_time": not section.combinations}
 
 
-def _axis(key: str, given: Any, own: Any, way: Callable[[Any], Any]) -> tuple[Any, Any]:
+def _axis(key: str, given: Any, own: Any, convert: Callable[[Any], Any]) -> tuple[Any, Any]:
     """Values of a factor as the library takes them, and the label of the study's own."""
     if key == "m" or key == "knows_records" and isinstance(given, list):  # in order of themselves
         values = [*values_of(given), *([] if own in values_of(given) else [own])]
@@ -178,7 +178,7 @@ def _axis(key: str, given: Any, own: Any, way: Callable[[Any], Any]) -> tuple[An
     if not found:
         found = [OWN if labelled else label_of(own)]
         pairs = {found[0]: own, **pairs}
-    return {label: way(value) for label, value in pairs.items()}, found[0]
+    return {label: convert(value) for label, value in pairs.items()}, found[0]
 
 
 def label_of(value: Any) -> str:
@@ -347,13 +347,13 @@ class Prepared:
 
 def _attribute(study: Study, ready: Prepared, found: Found, seed: int, how: How) -> Found:
     """Attribute risk, of the last round if there were rounds; and privacy loss if asked for."""
-    lost, by, df = study.attribute.privacy_loss, study.attribute.by, ready.df
+    wants_loss, by, df = study.attribute.privacy_loss, study.attribute.by, ready.df
     gain = study.thresholds.made().attribute_gain
     if len(by):
         groups_of(by, df)
     if ready.reweighting is not None:
         risk = with_groups(ready.reweighting.risk, by, df, gain)
-        return {"attribute": risk, "privacy_loss": br.privacy_loss(risk) if lost else None}
+        return {"attribute": risk, "privacy_loss": br.privacy_loss(risk) if wants_loss else None}
     earlier, of_waves = earlier_evidence(study, ready.fit)
     options = {**study.attribute.options, **how, "before": study.attribute.before}
     if (prior := options.pop("prior", None)) is not None:
@@ -364,8 +364,8 @@ def _attribute(study: Study, ready: Prepared, found: Found, seed: int, how: How)
         with _of_history():
             of = given_history(earlier, evidence, prior=prior, **of_waves)
     risk = with_groups(of if earlier else evidence.risk(prior), by, df, gain)
-    lost_of = br.privacy_loss(of) if lost else None
-    return {"attribute": risk, "evidence": evidence, "privacy_loss": lost_of}
+    loss_of = br.privacy_loss(of) if wants_loss else None
+    return {"attribute": risk, "evidence": evidence, "privacy_loss": loss_of}
 
 
 def earlier_evidence(study: Study, fit: Any) -> tuple[list[br.AttributeEvidence], dict[str, Any]]:
@@ -488,11 +488,11 @@ def _membership(study: Study, ready: Prepared, found: Found, seed: int, how: How
     }
     risk = br.membership(fit, release, random_seed=seeds[3], **options, **how)
     if section.held_out is not None:
-        said = (
+        description = (
             f"{risk.assumptions['records']} Measured on a release of its own, made without the "
             f"{int((~risk.member).sum()):,} records held out as people outside the data."
         )
-        risk = replace(risk, assumptions={**risk.assumptions, "records": said})
+        risk = replace(risk, assumptions={**risk.assumptions, "records": description})
     return {"membership": risk}
 
 

@@ -242,9 +242,9 @@ class Keys(Surface):
         return f"{self.within}{line}{place}{super().worded(error)}"
 
 
-def refused(section: str, *said: Any, key: str = "") -> InputError:
+def refused(section: str, *parts: Any, key: str = "") -> InputError:
     """An error of a key of a section, whatever function finds it."""
-    error = InputError(*said)
+    error = InputError(*parts)
     error.surface = Keys(section, key)
     return error
 
@@ -270,8 +270,8 @@ def problems(
     for one in every[:MOST_PROBLEMS]:
         names = [n for n in (*above, *one["loc"]) if isinstance(n, str) and n != "candidates"]
         fault = one["ctx"]["error"]  # of ours, or of a library that was given something odd
-        said = fault if isinstance(fault, InputError) else InputError("does not fit")
-        found[str(placed(said, ".".join(names), lines=lines))] = None
+        problem = fault if isinstance(fault, InputError) else InputError("does not fit")
+        found[str(placed(problem, ".".join(names), lines=lines))] = None
     more = len(every) - MOST_PROBLEMS
     return InputError("; ".join(found) + (f"; and {more:,} more" if more > 0 else ""))
 
@@ -297,8 +297,8 @@ def unknown(key: str, known: Sequence[str]) -> InputError:
     if key in FORMER:
         return refused("", f"has no key {key} any more; give {FORMER[key]}", key=key)
     near = get_close_matches(key[:MOST_SHOWN], known, n=1, cutoff=0.75)
-    said = f"did you mean {near[0]!r}?" if near else f"it knows {', '.join(known)}"
-    return refused("", f"has no key {key[:MOST_SHOWN]!r}; {said}", key=key)
+    suggestion = f"did you mean {near[0]!r}?" if near else f"it knows {', '.join(known)}"
+    return refused("", f"has no key {key[:MOST_SHOWN]!r}; {suggestion}", key=key)
 
 
 # --- the text of the file -------------------------------------------------------------------------

@@ -132,7 +132,7 @@ def in_files(hint: Any, name: str = "") -> tuple[Any, str]:
         return FileFunction, '"file.py:function"'
     if origin is tuple:
         types, words = zip(*map(in_files, inner), strict=True)
-        return tuple[types], f"[{', '.join(said.removeprefix('a ') for said in words)}]"  # type: ignore[valid-type]
+        return tuple[types], f"[{', '.join(forms.removeprefix('a ') for forms in words)}]"  # type: ignore[valid-type]
     if name == "command":
         return FileWords, LISTS[str]
     if origin in (list, Sequence, Iterable):
@@ -144,11 +144,11 @@ def in_files(hint: Any, name: str = "") -> tuple[Any, str]:
         kind = in_files(inner[1], name)
         return dict[str, kind[0]], f"a table: {{ column = {kind[1]} }}"
     if parts := sections_in(origin):
-        said = [f"a table: {{ {next(iter(part.model_fields), '...')} = ... }}" for part in parts]
+        forms = [f"a table: {{ {next(iter(part.model_fields), '...')} = ... }}" for part in parts]
         typed: Any = Table
         if hasattr(origin, "reference"):  # what it makes of nothing
-            typed, said = Table | Literal["reference"], ['"reference"', *said]
-        return Annotated[typed, read_as_part(parts)], " or ".join(said)
+            typed, forms = Table | Literal["reference"], ['"reference"', *forms]
+        return Annotated[typed, read_as_part(parts)], " or ".join(forms)
     raise TypeError(hint)  # of which no value can stand in a file
 
 
@@ -366,7 +366,7 @@ class ModelSection(Section):
 
     kind: str
     declares: ClassVar[Any] = None
-    way: ClassVar[str] = "fit"  # the method from a table to a fit; others take files too
+    fit_method: ClassVar[str] = "fit"  # the method from a table to a fit; others take files too
     own: ClassVar[Arguments] = {}  # of the declaration
     more: ClassVar[Arguments] = {}  # of the way to the fit
     grouped: ClassVar[bool] = False  # whether it is of households, which ``[data]`` names
@@ -410,11 +410,11 @@ class ModelSection(Section):
 
 
 @cache
-def model_section(kind: str, way: str = "fit") -> type[ModelSection]:
+def model_section(kind: str, method: str = "fit") -> type[ModelSection]:
     """The section of a registered model that is fitted in one way."""
     declares = getattr(models, kind)
-    own, more = arguments_of(declares), arguments_of(getattr(declares, way)) if way else {}
-    if way and isinstance(inspect.getattr_static(declares, way), classmethod):
+    own, more = arguments_of(declares), arguments_of(getattr(declares, method)) if method else {}
+    if method and isinstance(inspect.getattr_static(declares, method), classmethod):
         own = {k: one for k, one in own.items() if one.default is one.empty}
     grouped = getattr(own.get("household"), "annotation", None) is br.Households
     own = {k: one for k, one in own.items() if not (grouped and k == "household")}
@@ -423,11 +423,13 @@ def model_section(kind: str, way: str = "fit") -> type[ModelSection]:
     for key, least in (("chains", 2), ("draws", 4)):  # errors are taken between chains
         if key in more and int in members(more[key].annotation):
             keys[key] = (int, whole(key, more[key].default, least=least))
-    weights = inspect.signature(getattr(declares, way)).parameters.get("weights") if way else None
+    weights = (
+        inspect.signature(getattr(declares, method)).parameters.get("weights") if method else None
+    )
     if weights is not None and weights.annotation is Any:
         keys["weights"] = (str | None, Field(None, description=WEIGHTS))
     section = create_model(f"{kind}Section", __base__=ModelSection, **keys)
-    section.declares, section.way, section.own, section.more = declares, way, own, more
+    section.declares, section.fit_method, section.own, section.more = declares, method, own, more
     section.grouped = grouped
     return section
 
@@ -465,8 +467,8 @@ def read_model(value: Any, info: ValidationInfo | None) -> Any:
     section = model_section(kind)
     known = section.model_fields
     files = {key for key, one in value.items() if isinstance(one, Mapping) or key not in known}
-    for way, brought in ways_of(kind).items():
-        section = model_section(kind, way) if files.intersection(brought) else section
+    for method, brought in ways_of(kind).items():
+        section = model_section(kind, method) if files.intersection(brought) else section
     return section.model_validate(value, context=info and info.context)
 
 

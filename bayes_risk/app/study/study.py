@@ -133,9 +133,9 @@ class Study(SETTINGS, Section):  # type: ignore[misc]
         counts = {name: len(levels) for name, levels in self.data.listed_levels.items()}
         found["data"]["levels"] = self.data.levels | counts
         if (audit := self.attribute) is not None and audit.intruder is not None:
-            said = audit.intruder.model_dump(mode="json", exclude_defaults=True)
-            said |= {"knows_totals": True} if audit.intruder.knows_totals else {}
-            found["attribute"]["intruder"] = {"knows_records": audit.intruder.knows_records} | said
+            rest = audit.intruder.model_dump(mode="json", exclude_defaults=True)
+            rest |= {"knows_totals": True} if audit.intruder.knows_totals else {}
+            found["attribute"]["intruder"] = {"knows_records": audit.intruder.knows_records} | rest
             for key in sections.BY_MODEL if audit.knows.is_competitor else ():
                 del found["attribute"][key]
         if self.release.files is not None:
@@ -171,8 +171,8 @@ class Study(SETTINGS, Section):  # type: ignore[misc]
     @property
     def needs_fit(self) -> bool:
         """Whether the model has to be fitted: to make the release, or to audit it."""
-        asked = (self.attribute, self.membership, self.full_table)
-        return self.release.files is None or any(section is not None for section in asked)
+        sections = (self.attribute, self.membership, self.full_table)
+        return self.release.files is None or any(section is not None for section in sections)
 
     @property
     def m(self) -> int:
@@ -236,8 +236,8 @@ def check_agreement(study: Study) -> None:
     audit, people, sweep, compare = study.attribute, study.membership, study.sweep, study.compare
     weigh, keys, utility = study.reweight, study.identification, study.utility
     wanted, files = study.thresholds, study.release.files is not None
-    taken, measured = study.model.way != "fit", keys or utility or study.context
-    held = people and people.held_out is not None
+    taken, measured = study.model.fit_method != "fit", keys or utility or study.context
+    held_out = people and people.held_out is not None
     others = people and people.others is not None
     risk = compare and next((k for k, of in COMPARED.items() if compare.risk in of), None)
     judged: dict[Any, str | None] = {
@@ -257,7 +257,7 @@ def check_agreement(study: Study) -> None:
         (("history",), study.history, audit, "[attribute], to whose evidence it adds"),
         *((("thresholds", key), getattr(wanted, key) is not None, people, "[membership]")
           for key in ("membership_auc", "membership_log_bayes_factor")),
-        (("thresholds", "membership_auc"), wanted.membership_auc is not None, held or others,
+        (("thresholds", "membership_auc"), wanted.membership_auc is not None, held_out or others,
          "people outside the data: [membership] held_out or others"),
         (("thresholds", "utility"), wanted.utility, utility, "[utility]"),
         *((who, name in ESTIMATES, utility and utility.analyses,
@@ -292,8 +292,8 @@ def check_agreement(study: Study) -> None:
         (("reweight",), weigh, files, "[release] files: it makes the release"),
         *((("release", key), files, key in study.release.model_fields_set,
            "[release] files, which are the releases") for key in ("m", "n")),
-        (("membership", "held_out"), held, others, "others: both are people outside the data"),
-        (("membership", "held_out"), held, files,
+        (("membership", "held_out"), held_out, others, "others: both are people outside the data"),
+        (("membership", "held_out"), held_out, files,
          "[release] files: it makes a release of its own, without the records held out"),
         *((("attribute.intruder", "in_file"), study._in_file not in (None, 1), other, what)
           for other, what in ((study.history, "[history]: it is the same for all releases"),
@@ -307,8 +307,8 @@ def check_agreement(study: Study) -> None:
             raise refused(*who, f"does not go with {what}; leave one of them out")
     for key in ("levels", "coarsen") if study.data.columns is not None else ():
         for name in sorted({*getattr(study.data, key)} - {*study.data.columns}):
-            said = "which columns leaves out; add it there, or remove it here"
-            raise refused("data", key, f"names column {name!r}, {said}")
+            message = "which columns leaves out; add it there, or remove it here"
+            raise refused("data", key, f"names column {name!r}, {message}")
     for name in wanted.utility or ():
         if name not in UTILITIES:
             raise placed(unknown(name, UTILITIES), "thresholds.utility")

@@ -253,7 +253,7 @@ class Request:
     ) -> "Request":
         """Check all that was asked; take a draw of Theta for each table, or one for all."""
         m = whole_number("m", m)
-        way = _way(fit, parameters)
+        drawing = _drawing(fit, parameters)
         names = known_columns(
             "columns", modelled if columns is None else columns, modelled, "the model"
         )
@@ -261,15 +261,15 @@ class Request:
             raise InputError("columns names no column; name those to synthesise, or leave it out")
         mask = fit.microdata.mask(records)
         rng = np.random.default_rng(random_seed)
-        drawn = fit.n_draws > 0 and way != "plug-in"
+        drawn = fit.n_draws > 0 and drawing != "plug-in"
         return cls(
             microdata=fit.microdata,
             columns=tuple(c for c in modelled if c in names),
             mask=mask,
             rngs=rng.spawn(m),
-            draw_index=_draws(way, m, fit.n_draws, n_chains, rng) if drawn else None,
+            draw_index=_draws(drawing, m, fit.n_draws, n_chains, rng) if drawn else None,
             seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
-            parameters=way,
+            parameters=drawing,
         )
 
     def draws(self) -> Iterable[tuple[Any, Rng]]:
@@ -316,29 +316,29 @@ class Request:
         )
 
 
-def _way(fit: Fit, asked: str | None) -> str:
+def _drawing(fit: Fit, parameters: str | None) -> str:
     """How parameters are to be drawn, if the fit can."""
     ways = fit.parameters
-    if asked is None:
+    if parameters is None:
         return ways[0]
-    if one_of("parameters", asked, tuple(PARAMETERS)) not in ways:
+    if one_of("parameters", parameters, tuple(PARAMETERS)) not in ways:
         raise InputError(
             "parameters",
-            asked,
-            f"({PARAMETERS[asked]}) is not offered by {model_name(fit)}; it offers "
+            parameters,
+            f"({PARAMETERS[parameters]}) is not offered by {model_name(fit)}; it offers "
             f"{', '.join(map(repr, ways))}",
         )
-    return asked
+    return parameters
 
 
-def _draws(way: str, m: int, n_draws: int, n_chains: int, rng: Rng) -> tuple[int, ...]:
+def _draws(drawing: str, m: int, n_draws: int, n_chains: int, rng: Rng) -> tuple[int, ...]:
     """A draw for each of m tables: no draw twice, or one for all."""
-    first, among, some = 0, n_draws, 1 if way == "shared" else m
-    if way == "one-mode":
+    first, among, some = 0, n_draws, 1 if drawing == "shared" else m
+    if drawing == "one-mode":
         among = n_draws // n_chains  # draws stand chain after chain
         first = among * int(rng.integers(n_chains))
     if some > among:
-        whose = " of a chain" if way == "one-mode" else ""
+        whose = " of a chain" if drawing == "one-mode" else ""
         raise InputError("m", m, f"exceeds the {among} draws{whose}; fit with more draws")
     chosen = first + rng.choice(among, size=some, replace=False)
     return tuple(int(h) for h in np.resize(chosen, m))

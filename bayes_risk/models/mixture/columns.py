@@ -176,8 +176,8 @@ SHAPE = 0.5
 def prior_of(model: Any, data: Microdata, columns: Columns) -> Prior:
     """Priors of a declaration of counts: rates of mean 10^k, the next above the column's mean."""
     x, e = data.codes[:, columns.counts].astype(np.float64), columns.exposures(data.codes)
-    told = x != columns.missing[: x.shape[1]]
-    x, e = np.where(told, x, 0.0), np.where(told, e, 0.0)
+    observed = x != columns.missing[: x.shape[1]]
+    x, e = np.where(observed, x, 0.0), np.where(observed, e, 0.0)
     means = np.maximum(x.sum(axis=0), 1.0) / e.sum(axis=0)
     shape = np.full(len(means), SHAPE)
     rate = SHAPE / 10.0 ** np.ceil(np.log10(means))
@@ -302,14 +302,14 @@ class Mechanism:
         """Units of the known records with the release, or alone; and whole rows of the others."""
         rows, given = self.y, None
         if self.own:
-            tied = self.z.without(~(self._shown & release), self.padding)
-            rows = rows.beside(tied, self.synthesized)
-        held = rows.take(known)
+            linked = self.z.without(~(self._shown & release), self.padding)
+            rows = rows.beside(linked, self.synthesized)
+        known_rows = rows.take(known)
         if release and not self.own and self.synthesized.all():
-            held = held.below(*(z.take(self.rows) for z in (self.z, *self.others)))
+            known_rows = known_rows.below(*(z.take(self.rows) for z in (self.z, *self.others)))
         elif release and not self.own and self.replaced.any():
             given = self.given(self.replaced, None)
-        found = held.units(given)
+        found = known_rows.units(given)
         return replace(found, unit=found.unit[: int(known.sum())]), rows.take(~known)
 
     def given(self, whose: Flags, left_out: int | None = None) -> Given:
@@ -319,11 +319,11 @@ class Mechanism:
         if left_out is not None:  # p(Z_i, y_us,i) stays whole once: the intruder knows y_us,i
             divided[left_out] = max(divided[left_out] - 1, 0)
         kept = ~self.synthesized
-        held = self.y.without(self.synthesized, self.padding).take(
+        own_rows = self.y.without(self.synthesized, self.padding).take(
             np.repeat(np.arange(len(divided)), divided)
         )
         released = [z.take(whose) for z in (self.z, *self.others)]
-        parts = held._replace(positions=held.positions[:, kept[p_r:]])
+        parts = own_rows._replace(positions=own_rows.positions[:, kept[p_r:]])
         return Given(
             rows=released[0].below(*released[1:]).units(),
             parts=parts.units(),

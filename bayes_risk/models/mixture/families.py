@@ -21,7 +21,7 @@ import math
 import numba
 import numpy as np
 
-from .kernel_arguments import LabelRoom, LogTables
+from .kernel_arguments import LabelBuffers, LogTables
 from .masses import LOG_2_PI, log_negative_binomial, log_poisson, stirling_error
 from .sweep import (
     RESCALE_EVERY,
@@ -252,19 +252,19 @@ def draw_labels(rng, units, pi, phi, layout, n, M, label, flags, size):
     n[:] = 0.0
     M[:] = 0.0
     size[:] = 0
-    room = LabelRoom(products, masses, copies, dead)
-    label_units(rng, units, pi, phi, layout, tables, room, n, M, label, flags, size)
+    work = LabelBuffers(products, masses, copies, dead)
+    label_units(rng, units, pi, phi, layout, tables, work, n, M, label, flags, size)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
-def label_units(rng, units, pi, phi, layout, tables, room, n, M, label, flags, size):
+def label_units(rng, units, pi, phi, layout, tables, work, n, M, label, flags, size):
     """What `draw_labels` does once there is room: all of it, as calls would count references."""
-    data, multiplicity, masses = units.data, units.multiplicity, room.masses
-    copies, dead = room.copies, room.dead
+    data, multiplicity, masses = units.data, units.multiplicity, work.masses
+    copies, dead = work.copies, work.dead
     positions, K, p, at, w = data.positions, pi.shape[0], layout.shape.shape[0], 0, 1.0
     for u in range(multiplicity.shape[0]):
         if len(units) == 2:
-            class_masses(positions, u, pi, phi, room.products, masses)
+            class_masses(positions, u, pi, phi, work.products, masses)
         else:
             cumulated_masses(data, units.power, u, phi, layout, tables, masses)
             w = units.power[u] if units.power.shape[0] > 0 else 1.0

@@ -33,7 +33,7 @@ from bayes_risk.release.release import EncodedRelease, Release
 
 from .columns import Columns, Mechanism
 from .families import draw_labels
-from .modes import SHORTEST, LedByRelease, Lengths, draws_beside
+from .modes import SHORTEST, Lengths, ReleaseModes, draws_beside
 from .posterior import MixturePosterior
 from .state import Draws, Prior, Rows, Units
 from .unknown import BASE_CHAINS, Imputed, UnknownRecords
@@ -140,8 +140,8 @@ class MixtureFit(Fitted):
         found = offers(self, "knowing", *["full-table"] * self.posterior.tabulates)
         if not intruder.knows_less:
             of_one_mode = drawn_as(self, release) in ("one-mode", "shared")
-            led = LedByRelease(self) if of_one_mode and "one-mode" in self.parameters else None
-            found += [Offer(name, self, strategy=led) for name in ("predictive", "refit")]
+            strategy = ReleaseModes(self) if of_one_mode and "one-mode" in self.parameters else None
+            found += [Offer(name, self, strategy=strategy) for name in ("predictive", "refit")]
             found += offers(self, "importance")
             if self.weights is None and release.classes == "new":
                 found.append(Offer("household", IndependentPersons(_at_theta)))

@@ -93,7 +93,7 @@ class CaseArrays(NamedTuple):
     values: Array
     exposure: Array
     linked: Array
-    held: Array
+    data: Array
     given: Flags
     given_linked: Flags
     power: Array  # (U,): record weights
@@ -150,7 +150,7 @@ class PredictiveDraw(NamedTuple):
     log_weights: Array
 
 
-class DrawRoom(NamedTuple):
+class DrawBuffers(NamedTuple):
     """Room for what `fill_draw` finds: ``nothing (0, 4)``, ``S (4, K)``, P and T of a draw."""
 
     nothing: Array
@@ -159,7 +159,7 @@ class DrawRoom(NamedTuple):
     T: Array
 
 
-class TermRoom(NamedTuple):
+class TermBuffers(NamedTuple):
     """Room for `rest_terms`."""
 
     guessed: Flags  # (V,): which variables are
@@ -168,10 +168,10 @@ class TermRoom(NamedTuple):
     every: Array  # (K,): of all classes
 
 
-class GuessRoom(NamedTuple):
+class GuessBuffers(NamedTuple):
     """Room for `points_of` and what is found by it, class by class."""
 
-    spare: TermRoom
+    spare: TermBuffers
     terms: Array  # (K,), as ``rest``
     rest: Array
     L: Array  # (q, C, K): log masses of points
@@ -220,7 +220,7 @@ class LevelTargets(NamedTuple):
     label: Labels  # (H, U)
     truth: Ints  # (U, p), as all others: own values
     linked: Ints  # own synthetic values
-    held: Ints  # own values that the data hold
+    data: Ints  # own values that the data hold
     given: Ints  # own values that are conditioned on
     given_linked: Ints  # and synthetic ones
 
@@ -249,7 +249,7 @@ class LogTables(NamedTuple):
     at_zero: Array
 
 
-class LabelRoom(NamedTuple):
+class LabelBuffers(NamedTuple):
     """Room for a unit; whole numbers are all 0."""
 
     products: Array  # (w + 1, K)
@@ -366,7 +366,7 @@ class ImputingTables(NamedTuple):
     log_alpha: Array  # (W, .): log(alpha + i)
 
 
-class HeldValue(NamedTuple):
+class OwnValues(NamedTuple):
     """What the data hold of one variable of a target, NaN where nothing."""
 
     power: float  # weight

@@ -78,8 +78,8 @@ def log_negative_binomial(x, A, B, e, constant, error):
     d = A * share - x * (B / (B + e))
     # A - d = (A + x) B / (B + e) and x + d = (A + x) e / (B + e): each log where it is exact
     total = A + x
-    lost = deviance(A, -d, total * (B / (B + e))) + deviance(x, d, total * share)
-    return stirling_error(total) - error - constant + 0.5 * math.log(A / total) - lost
+    deviances = deviance(A, -d, total * (B / (B + e))) + deviance(x, d, total * share)
+    return stirling_error(total) - error - constant + 0.5 * math.log(A / total) - deviances
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")

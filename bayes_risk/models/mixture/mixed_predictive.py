@@ -24,15 +24,15 @@ from .columns import Columns
 from .families import PARAMETERS, log_add, log_sum_of
 from .kernel_arguments import (
     CaseArrays,
-    DrawRoom,
-    GuessRoom,
+    DrawBuffers,
+    GuessBuffers,
     Labels,
     NumberValues,
     PointArrays,
     PredictiveDraw,
     PredictiveDraws,
     RunningSums,
-    TermRoom,
+    TermBuffers,
 )
 from .masses import count_constants
 from .mixed_terms import SMALL, fill_draw, log_guess, points_of, put_aside, rest_terms
@@ -45,7 +45,7 @@ STEP = 200.0  # of logs, beyond which a sum is put aside
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def fill(
-    draws, layout, fixed, targets, numbers, guesses, log_weights, batch, room, found, running, out
+    draws, layout, fixed, targets, numbers, guesses, log_weights, batch, work, found, running, out
 ):
     """out[h, u] = log p_h(values of the target, the target taken out), given what is given.
 
@@ -53,20 +53,20 @@ def fill(
     """
     spare, terms, rest, L, masses = found.spare, found.terms, found.rest, found.L, found.masses
     any_given = targets.given.any() or targets.given_linked.any()
-    every, told = np.int64(0), np.int64(2)  # a literal is a type of its own: compiled anew
+    every, cond = np.int64(0), np.int64(2)  # a literal is a type of its own: compiled anew
     for h in range(draws.n.shape[0]):
         M, phi = draws.M[h], draws.phi[h]
         pi = draws.pi[h, : 0 if draws.integrated else draws.n.shape[1]]
-        fill_draw(M, phi, layout, fixed, numbers, room)
+        fill_draw(M, phi, layout, fixed, numbers, work)
         draw = PredictiveDraw(
-            draws.n[h], draws.alpha[h], pi, draws.order[h], M, phi, room.P, room.T,
+            draws.n[h], draws.alpha[h], pi, draws.order[h], M, phi, work.P, work.T,
             draws.log_weights[h],
         )  # fmt: skip
         for u in range(targets.label.shape[1]):
             if guesses is None:
                 rest_terms(draw, layout, fixed, targets, h, u, every, spare, terms)
                 log_p = log_sum_of(terms)
-                if any_given and rest_terms(draw, layout, fixed, targets, h, u, told, spare, terms):
+                if any_given and rest_terms(draw, layout, fixed, targets, h, u, cond, spare, terms):
                     log_p -= log_sum_of(terms)
                 out[h, u] = log_p
             else:
@@ -92,17 +92,17 @@ def fill(
                 put_aside(running.sums[u, b], running.relative[u, b], out[u, b])
 
 
-def room_of(guesses: PointArrays | None, V: int, K: int, every: int) -> GuessRoom:
+def buffers_of(guesses: PointArrays | None, V: int, K: int, every: int) -> GuessBuffers:
     """Room for `rest_terms` and `points_of`; for K of all classes."""
-    room = TermRoom(
+    work = TermBuffers(
         np.zeros(V, np.bool_), np.zeros((3, 4)), np.empty((2, PARAMETERS)), np.empty(every)
     )
     q, C, G = 0, 0, 0
     if guesses is not None:
         (_, q, C), G = guesses.values.shape, guesses.cells.shape[1]
-        room.guessed[guesses.columns] = True
+        work.guessed[guesses.columns] = True
     L, R, products = np.empty((q, C, K)), np.empty((q, C, K)), np.empty((q, K))
-    return GuessRoom(room, np.empty(K), np.empty(K), L, R, products, np.empty(G))
+    return GuessBuffers(work, np.empty(K), np.empty(K), L, R, products, np.empty(G))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -115,7 +115,7 @@ class Cases:
     values: Array
     exposure: Array
     linked: Array  # own synthetic values where classes were the records' own, else NaN
-    held: Array  # own values as far as they are among the data, else NaN
+    data: Array  # own values as far as they are among the data, else NaN
     given: Flags  # whether the density is conditional on the own value
     given_linked: Flags  # and on the synthetic one
 
@@ -134,7 +134,7 @@ class Cases:
         values, fitted = columns.rows(targets.profiles, prior).values, targets.fitted[:, None]
         exposure = np.ones(values.shape)
         exposure[:, : prior.n_counts] = columns.exposures(targets.profiles)
-        told = np.broadcast_to(given if shown is None else shown, values.shape)
+        disclosed = np.broadcast_to(given if shown is None else shown, values.shape)
         return cls(
             prior=prior,
             table=columns,
@@ -142,8 +142,8 @@ class Cases:
             values=values,
             exposure=exposure,
             linked=np.full(values.shape, np.nan) if linked is None else linked[targets.record],
-            held=np.where(fitted | told, values, np.nan),
-            given=given | (~fitted & told),
+            data=np.where(fitted | disclosed, values, np.nan),
+            given=given | (~fitted & disclosed),
             given_linked=np.broadcast_to(~fitted, values.shape),
         )
 
@@ -166,7 +166,7 @@ class Cases:
             count_constants(np.nan_to_num(z[u, :p], nan=0.0), 1.0, of_z[u])
         for v in self.columns[self.columns >= p].tolist():
             constants[:, v, 0] = self.log_volume(x[:, v], v)
-        some = (self.exposure, self.linked, self.held, self.given, self.given_linked)
+        some = (self.exposure, self.linked, self.data, self.given, self.given_linked)
         blocks: Any = [y[block].copy() for y in some]  # all writeable: compiled once
         arrays = label, flags, x, *blocks, w, constants, of_z, rows
         return CaseArrays(*arrays)
@@ -206,19 +206,19 @@ class Cases:
     ) -> tuple[NumberValues, Ints]:
         """Distinct values of numbers; rows of T, of own values and, in ``guesses``, of points."""
         x, e, p = self.values[block], self.exposure[block], self.prior.n_counts
-        asked = self.columns.tolist() if guesses is not None else []
+        guessed = self.columns.tolist() if guesses is not None else []
         rows = np.zeros(x.shape, np.int64)
         found = [(np.zeros(0, np.int64), np.zeros((0, 2)), np.zeros((0, 2)))]
         for v in range(self.prior.n_numbers):
             every = x[:, v, None]
-            if guesses is not None and v in asked:
-                every = np.concatenate([every, guesses.values[:, asked.index(v)]], axis=1)
+            if guesses is not None and v in guessed:
+                every = np.concatenate([every, guesses.values[:, guessed.index(v)]], axis=1)
             both = np.column_stack([every.ravel(), np.repeat(e[:, v], every.shape[1])])
             first, cell, _ = distinct_rows(both)
             both, place = both[first], cell.reshape(every.shape) + D
             rows[:, v], constants = place[:, 0], np.zeros((len(both), 2))
-            if guesses is not None and v in asked:
-                guesses.rows[:, asked.index(v)] = place[:, 1:]
+            if guesses is not None and v in guessed:
+                guesses.rows[:, guessed.index(v)] = place[:, 1:]
             if v < p:
                 count_constants(both[:, 0], 1.0, constants)
             elif v in self.columns:
@@ -269,8 +269,8 @@ class MixedPredictive:
         (D, S), V = d.phi.shape[1:], cases.values.shape[1]
         numbers, rows = cases.numbers(block, D, guesses)
         P, T = np.empty((V, S, PARAMETERS)), np.zeros((D + len(numbers.variables), S))
-        room = DrawRoom(np.zeros((0, 4)), np.empty((4, S)), P, T)
-        found = room_of(guesses, V, S, s.n.shape[1])
+        work = DrawBuffers(np.zeros((0, 4)), np.empty((4, S)), P, T)
+        found = buffers_of(guesses, V, S, s.n.shape[1])
         draws = PredictiveDraws(
             s.n, d.alpha, d.pi, s.order, s.M, d.phi, self.log_weights, s.integrated
         )
@@ -278,5 +278,5 @@ class MixedPredictive:
         flags = np.ascontiguousarray(self.structural[:, block])
         targets = cases.arrays(block, label, flags, rows)
         given = draws, cases.prior.layout, s.fixed, targets, numbers, guesses, log_weights
-        fill(*given, self.batch, room, found, running, out)
+        fill(*given, self.batch, work, found, running, out)
         return out

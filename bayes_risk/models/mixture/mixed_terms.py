@@ -28,7 +28,7 @@ from .families import (
     log_sum_of,
     number_parameters,
 )
-from .kernel_arguments import HeldValue
+from .kernel_arguments import OwnValues
 from .sweep import TINY
 
 SMALL = 1e-200  # of the likeliest guess; the exponentials go far below
@@ -80,15 +80,15 @@ def fill_reals(x, constant, S, out):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
-def fill_draw(M, phi, layout, fixed, numbers, room):
+def fill_draw(M, phi, layout, fixed, numbers, work):
     """Parameters of all numbers, logs of all levels and of distinct values of numbers."""
-    S, P, T, last = room.S, room.P, room.T, -1
+    S, P, T, last = work.S, work.P, work.T, -1
     starts, p = layout.starts, layout.shape.shape[0]
     p_r = p + layout.reals.shape[0]
     D, K = phi.shape
     for v in range(p_r):
         for k in range(K):
-            number_parameters(M, phi, layout, fixed[v], v, k, room.nothing, P[v, k])
+            number_parameters(M, phi, layout, fixed[v], v, k, work.nothing, P[v, k])
     for q in range(starts.shape[0] - 1):
         for k in range(K):
             total = 0.0
@@ -116,25 +116,25 @@ def fill_draw(M, phi, layout, fixed, numbers, room):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
-def value_held(targets, h, u, v, p):
+def own_values(targets, h, u, v, p):
     """What the data hold of variable v of a target."""
     flag, of_z = 0.0, 0.0
     if v < p:
         flag, of_z = 1.0 * targets.flags[h, u, v], 1.0 * targets.flags[h, u, p + v]
-    y, z, e = targets.held[u, v], targets.linked[u, v], targets.exposure[u, v]
-    return HeldValue(targets.power[u], y, z, e, flag, of_z)
+    y, z, e = targets.data[u, v], targets.linked[u, v], targets.exposure[u, v]
+    return OwnValues(targets.power[u], y, z, e, flag, of_z)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
-def set_gone(held, own, given_z, gone):
+def set_gone(case, own, given_z, gone):
     """What is taken out of the sums of a class before a value of a variable is looked at."""
-    y, z, e = held.own, held.linked, held.exposure
+    y, z, e = case.own, case.linked, case.exposure
     gone[:, 0] = 0.0
     if own and y == y:
-        gone[0, 0], gone[0, 1], gone[0, 2], gone[0, 3] = held.power, y, e, held.flag
+        gone[0, 0], gone[0, 1], gone[0, 2], gone[0, 3] = case.power, y, e, case.flag
     if z == z and own != given_z:
         gone[1, 0], gone[1, 1], gone[1, 2] = 1.0 if own else -1.0, z, e
-        gone[1, 3] = held.linked_flag if own else 0.0
+        gone[1, 3] = case.linked_flag if own else 0.0
     return gone[0, 0] != 0.0 or gone[1, 0] != 0.0
 
 
@@ -166,11 +166,11 @@ def log_value(M, phi, P, T, layout, fixed, v, k, x, e, changed, gone, w, constan
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
 def add_value(
-    M, phi, P, T, layout, fixed, v, held, k0, x, row, given_z, w, constants, gone, of, out
+    M, phi, P, T, layout, fixed, v, case, k0, x, row, given_z, w, constants, gone, of, out
 ):
     """Add to out[k] the log of E[p(x)^w] of variable v, in ``row`` of T; k0 without the target."""
-    e, K = held.exposure, out.shape[0]
-    changed = set_gone(held, False, given_z, gone)
+    e, K = case.exposure, out.shape[0]
+    changed = set_gone(case, False, given_z, gone)
     mine = out[k0] if k0 < K else 0.0
     if row >= 0 and w == 1.0 and not changed:
         for k in range(K):
@@ -182,17 +182,17 @@ def add_value(
                     M, phi, P, T, layout, fixed, v, k, x, e, changed, gone, w, constants, of
                 )
     if k0 < K:
-        changed = set_gone(held, True, given_z, gone)
+        changed = set_gone(case, True, given_z, gone)
         out[k0] = mine + log_value(
             M, phi, P, T, layout, fixed, v, k0, x, e, changed, gone, w, constants, of
         )
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
-def both_kinds(M, phi, layout, held, v, k, own, gone, of):
+def both_kinds(M, phi, layout, case, v, k, own, gone, of):
     """Chance that the own synthetic zero of a count is structural; parameters if not, and if so."""
-    e = held.exposure
-    set_gone(held, own, False, gone)
+    e = case.exposure
+    set_gone(case, own, False, gone)
     if not own:
         gone[1, 0] = 0.0
     number_parameters(M, phi, layout, False, v, k, gone, of[0])
@@ -212,34 +212,34 @@ def log_of_both(share, x, e, of, w, constants):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
-def rest_terms(draw, layout, fixed, targets, h, u, which, room, out):
+def rest_terms(draw, layout, fixed, targets, h, u, which, work, out):
     """out[k]: log of the class's weight and of all (0), not guessed (1), or given (2) values."""
-    M, phi, P, T, gone, of = draw.M, draw.phi, draw.P, draw.T, room.gone, room.of
+    M, phi, P, T, gone, of = draw.M, draw.phi, draw.P, draw.T, work.gone, work.of
     k0, p, w = targets.label[h, u], layout.shape.shape[0], 1.0 if which == 2 else targets.power[u]
     p_r = p + layout.reals.shape[0]
     if w == 1.0:
         for k in range(out.shape[0]):
             out[k] = draw.log_weights[k0, k]
     else:
-        class_powers(draw.n, draw.alpha, draw.pi, draw.order, k0, w, room.every, out)
+        class_powers(draw.n, draw.alpha, draw.pi, draw.order, k0, w, work.every, out)
     anything = False
     for v in range(targets.values.shape[1]):
-        held, x, z = value_held(targets, h, u, v, p), targets.values[u, v], targets.linked[u, v]
-        wanted = targets.given[u, v] if which == 2 else not (which == 1 and room.guessed[v])
+        case, x, z = own_values(targets, h, u, v, p), targets.values[u, v], targets.linked[u, v]
+        wanted = targets.given[u, v] if which == 2 else not (which == 1 and work.guessed[v])
         take, take_z = x == x and wanted, z == z and (which != 2 or targets.given_linked[u, v])
         anything |= take or take_z
         if take_z:
             add_value(
-                M, phi, P, T, layout, fixed[v], v, held, k0, z, int(z) if v >= p_r else -1, False,
+                M, phi, P, T, layout, fixed[v], v, case, k0, z, int(z) if v >= p_r else -1, False,
                 1.0, targets.linked_constants[u, v], gone, of[0], out,
             )  # fmt: skip
         if take and take_z and layout.inflated and v < p and z == 0.0 and not fixed[v]:
             for k in range(out.shape[0]):
-                share = both_kinds(M, phi, layout, held, v, k, k == k0, gone, of)
-                out[k] += log_of_both(share, x, held.exposure, of, w, targets.constants[u, v])
+                share = both_kinds(M, phi, layout, case, v, k, k == k0, gone, of)
+                out[k] += log_of_both(share, x, case.exposure, of, w, targets.constants[u, v])
         elif take:
             add_value(
-                M, phi, P, T, layout, fixed[v], v, held, k0, x,
+                M, phi, P, T, layout, fixed[v], v, case, k0, x,
                 int(x) if v >= p_r else targets.rows[u, v], take_z, w, targets.constants[u, v],
                 gone, of[0], out,
             )  # fmt: skip
@@ -247,17 +247,17 @@ def rest_terms(draw, layout, fixed, targets, h, u, which, room, out):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
-def point_terms(draw, layout, fixed, targets, guesses, h, u, room, L):
+def point_terms(draw, layout, fixed, targets, guesses, h, u, work, L):
     """L[i, c, k]: log masses of the points that guesses have in each guessed variable."""
-    M, phi, P, T, gone, of = draw.M, draw.phi, draw.P, draw.T, room.gone, room.of
+    M, phi, P, T, gone, of = draw.M, draw.phi, draw.P, draw.T, work.gone, work.of
     k0, K = targets.label[h, u], L.shape[2]
     p, r = layout.shape.shape[0], layout.reals.shape[0]
     for i in range(guesses.columns.shape[0]):
         v, some = guesses.columns[i], guesses.n_points[u, i]
-        held = value_held(targets, h, u, v, p)
-        w, z, e = held.power, held.linked, held.exposure
+        case = own_values(targets, h, u, v, p)
+        w, z, e = case.power, case.linked, case.exposure
         first, last = k0, min(k0 + 1, K)
-        if w != 1.0 or set_gone(held, False, True, gone):
+        if w != 1.0 or set_gone(case, False, True, gone):
             first, last = 0, K
         for c in range(some):
             row = int(guesses.values[u, i, c]) if v >= p + r else guesses.rows[u, i, c]
@@ -265,10 +265,10 @@ def point_terms(draw, layout, fixed, targets, guesses, h, u, room, L):
                 L[i, c, k] = T[row, k]
         for k in range(first, last):
             own = k == k0
-            changed, share = set_gone(held, own, True, gone), -1.0
+            changed, share = set_gone(case, own, True, gone), -1.0
             plain = v >= p + r or fixed[v] or not changed
             if not plain and layout.inflated and v < p and z == 0.0:
-                share = both_kinds(M, phi, layout, held, v, k, own, gone, of)
+                share = both_kinds(M, phi, layout, case, v, k, own, gone, of)
             elif not plain:
                 number_parameters(M, phi, layout, False, v, k, gone, of[0])
             for c in range(some):

@@ -23,7 +23,7 @@ import pandas as pd
 from bayes_risk._compat import add_group
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.errors import InputError, TruncationWarning
-from bayes_risk._core.progress import Asked, shows_progress
+from bayes_risk._core.progress import ProgressOption, shows_progress
 from bayes_risk._core.validate import known_columns, one_of, positive, positives, whole_number
 from bayes_risk.data.microdata import Microdata, Number, checked_table
 from bayes_risk.data.record_weights import survey_weights
@@ -205,7 +205,7 @@ class MixtureModel(Declaration, ABC, Generic[F]):
         sample: bool = True,
         random_seed: int | np.random.Generator | None = None,
         n_jobs: int = 1,
-        progress: Asked = None,
+        progress: ProgressOption = None,
     ) -> F:
         """Sample p(Theta | y) through PyMC.
 
@@ -393,7 +393,7 @@ class Mixture(MixtureModel[MixtureFit]):
         sample: bool = True,
         random_seed: int | np.random.Generator | None = None,
         n_jobs: int = 1,
-        progress: Asked = None,
+        progress: ProgressOption = None,
     ) -> MixtureFit:
         length = Length.checked(draws=draws, tune=tune, chains=chains, thin=thin)
         run = splits, sampler, sample, random_seed, n_jobs, progress
@@ -434,12 +434,12 @@ class Mixture(MixtureModel[MixtureFit]):
                     f"column {v.name!r} is read as a category, and its family is {family!r}; list "
                     "it in numbers of Microdata.from_frame"
                 )
-            told = data.codes[:, j][~_gone(data, j)]
+            present = data.codes[:, j][~_gone(data, j)]
             if family == "count":
-                checked_count(v.name, told)
+                checked_count(v.name, present)
             elif family == "lognormal":
                 cure = 'use "normal", or declare what stands for none as missing_numbers='
-                refuse(v.name, "not positive", told <= 0, cure)
+                refuse(v.name, "not positive", present <= 0, cure)
         reals = sorted(places["normal"] + places["lognormal"])
         log = np.array([j in places["lognormal"] for j in reals], dtype=bool)
         scales = [self._scale(data, j, is_log) for j, is_log in zip(reals, log, strict=True)]

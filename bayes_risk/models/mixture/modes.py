@@ -45,19 +45,19 @@ NOBODY: Ints = np.zeros(0, dtype=np.int64)
 LARGEST = 1.0  # one guess that hardly a class allows says no more of a mode than this
 
 
-def told_apart(
+def group_modes(
     value: Array,
     error: Array,
     log_release: Array,
     chains: int,
-    carried: Ints = NOBODY,
+    resumed: Ints = NOBODY,
     made: Flags | None = None,
 ) -> Modes:
     """Group starts by what they say of guesses, rank the groups by the release, choose chains.
 
     ``value`` (S, ...): base log ratios of guesses, ``error`` a draw of their error, ``log_release``
     (S, m, B), ``made`` (S,): starts beside draws that made the release, of which one will do. At
-    most ``chains`` are carried on; ``carried`` stay unless they strayed. If the best mode was found
+    most ``chains`` are carried on; ``resumed`` stay unless they strayed. If the best mode was found
     by one other alone, and half of all starts found modes of their own, the next may well find a
     better one (Good 1953): so many of the best stay open.
     """
@@ -82,8 +82,8 @@ def told_apart(
     settled = bool(twice[near_best].any()) or 2 * int((~twice).sum()) < len(mode)
     kept = np.flatnonzero(near_best | (not settled) & (np.arange(len(twice)) < chains))
     by_set = [_open(log_release[:, l], mode) for l in range(log_release.shape[1])]
-    stay = carried[np.isin(mode[carried], kept)]
-    fresh = np.setdiff1d(np.arange(len(mode)), carried)
+    stay = resumed[np.isin(mode[resumed], kept)]
+    fresh = np.setdiff1d(np.arange(len(mode)), resumed)
     # one new one of each mode, then another of each, until there are enough
     turn = [int((mode[fresh[:i]] == mode[start]).sum()) for i, start in enumerate(fresh)]
     order = np.lexsort([fresh, mode[fresh], turn])
@@ -220,7 +220,7 @@ class Lengths:
         return (self.chains // 2, self.chains) if made else (self.chains, 0)
 
 
-def led_by(
+def started_from_release(
     base: MixturePosterior,
     release: EncodedRelease,
     weights: Array | None,
@@ -258,9 +258,9 @@ def led_by(
         some = beside.choice(among, n_made, replace=len(among) < n_made)
         found = joined_chains([found, base.draws.take(some, n_made)])
     how["tick"] = tick
-    led = replace(base, prior=warm, draws=found)
+    started = replace(base, prior=warm, draws=found)
     run: Any = {"thin": steps.thin, "tune": steps.settle, "n_draws": steps.short, "rng": settle}
-    return led.refitted(base.units, **run, **how), steps
+    return started.refitted(base.units, **run, **how), steps
 
 
 def _found(tune: int, priors: Any, stacked: Units, start: Draws, *, rng: Rng, **how: Any) -> Draws:
@@ -272,8 +272,8 @@ def _found(tune: int, priors: Any, stacked: Units, start: Draws, *, rng: Rng, **
     return run_chain(prior, stacked, start, tune=tune, thin=1, rng=rng, **how)
 
 
-def carried_on(
-    led: MixturePosterior,
+def resumed_chains(
+    started: MixturePosterior,
     which: Ints,
     steps: Lengths,
     release: EncodedRelease,
@@ -283,7 +283,7 @@ def carried_on(
     progress: Progress | None = None,
 ) -> tuple[MixturePosterior, float]:
     """Some of these chains with their full number of draws; the least log p(Z) in the mode."""
-    chosen, (score, child) = led.of_chains(which), rng.spawn(2)
+    chosen, (score, child) = started.of_chains(which), rng.spawn(2)
     tables = chosen.tables(release, together=True)
     limit = least(scores(chosen, tables, score)[0])
     tick = Ticker(progress, "base fit in the mode", steps.draws * len(which))
@@ -314,12 +314,12 @@ def lengthened(
     past, tables = [begun], begun.tables(release, together=True)
     for k, child in enumerate(rng.spawn(rounds - 1), start=1):
         ways = child.spawn(3)
-        now, lost = _within(past[-1], tables, limit, size, ways[0], **how)
-        if len(lost) and len(past) > 1:
-            tick.total += 2 * size * len(lost)
-            before = _within(past[-2].of_chains(lost), tables, limit, size, ways[1], **how)[0]
+        now, outside = _within(past[-1], tables, limit, size, ways[0], **how)
+        if len(outside) and len(past) > 1:
+            tick.total += 2 * size * len(outside)
+            before = _within(past[-2].of_chains(outside), tables, limit, size, ways[1], **how)[0]
             after = _within(before, tables, limit, size, ways[2], **how)[0]
-            past[-1], now = _with(past[-1], lost, before), _with(now, lost, after)
+            past[-1], now = _with(past[-1], outside, before), _with(now, outside, after)
         past.append(now)
         tick.end(k)
     parts = zip(*(one.draws.chains() for one in past), strict=True)
@@ -352,8 +352,8 @@ def _within(
     for k, child in enumerate(rng.spawn(TRIES)):
         tick.total += len(out) * n_draws * (k > 0)
         now, stay, parts = begin.of_chains(out), out, {c: list[Draws]() for c in out}
-        for left, way in zip(range(QUARTERS)[::-1], child.spawn(QUARTERS), strict=True):
-            sweep, score = way.spawn(2)
+        for left, generator in zip(range(QUARTERS)[::-1], child.spawn(QUARTERS), strict=True):
+            sweep, score = generator.spawn(2)
             now = now.refitted(begin.units, rng=sweep, **quarter)
             gone = chains_below(scores(now, tables, score, SCORED // QUARTERS)[0], limit)
             for c, chain in zip(stay, now.draws.chains(), strict=True):
@@ -400,18 +400,18 @@ def draws_beside(
     size = posterior.n_draws // posterior.n_chains
     begin = h - h % size
     nearest = np.argsort(np.abs(np.arange(size) - h % size), kind="stable")[1:]
-    said = posterior.log_release(release, begin + np.arange(size)).sum(axis=0)
-    beside = said[nearest[: 2 * BESIDE]]
+    log_density = posterior.log_release(release, begin + np.arange(size)).sum(axis=0)
+    beside = log_density[nearest[: 2 * BESIDE]]
     limit = np.median(beside) - CLEAR - ERRORS * beside.std()
-    same = nearest[said[nearest] >= limit]
+    same = nearest[log_density[nearest] >= limit]
     return begin + (same if len(same) >= least_many else nearest[:least_many])
 
 
-STRAYS = 3  # times as many starts as would do if none strayed, at most
+MAX_STARTS = 3  # times as many starts as would do if none strayed, at most
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LedChains(Chains):
+class ModeChains(Chains):
     """Chains from some starts: ``starts`` (C,), counted over all; ``which`` count; None: all."""
 
     starts: Ints
@@ -428,7 +428,7 @@ class LedChains(Chains):
         """Starts of the chains that count."""
         return self.starts if self.which is None else self.starts[self.which]
 
-    def only(self, starts: Ints) -> "list[LedChains]":
+    def only(self, starts: Ints) -> "list[ModeChains]":
         """Those from some of the starts; nothing where there is not one."""
         which = np.flatnonzero(np.isin(self.starts, starts))
         if not len(which):
@@ -437,7 +437,7 @@ class LedChains(Chains):
 
 
 class Starts(NamedTuple):
-    """Chains that a release has led, each from a start of its own, as `told_apart` takes them."""
+    """Chains that a release has led, each from a start of its own, as `group_modes` takes them."""
 
     posterior: MixturePosterior
     lengths: Lengths
@@ -448,7 +448,7 @@ class Starts(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LedByRelease:
+class ReleaseModes:
     """The strategy of a mixture whose release is of one mode; ``fit``: a `MixtureFit`."""
 
     fit: Any
@@ -458,37 +458,37 @@ class LedByRelease:
         """How many starts a release leads, of which those in its mode are carried on."""
         return Lengths.of(self.fit.posterior).chains
 
-    def begin(self, fits: Fits, cases: Targets) -> "LedSampling":
+    def begin(self, fits: Fits, cases: Targets) -> "ModeSampling":
         """Chains in the mode that made the release."""
-        return LedSampling(self, fits, cases)
+        return ModeSampling(self, fits, cases)
 
     def started(self, release: Any, **how: Any) -> tuple[MixturePosterior, Lengths, int]:
         """Short chains that the release led; how long they ran; how many began at draws."""
         fit, source = self.fit, release.source
         h = (source.draw_index or (None,))[0] if source.maker == fit.digest else None
-        led = partial(led_by, fit.posterior, release, fit.weights, h, **how)
-        posterior, lengths = stage("chains started from the release", led)
+        start = partial(started_from_release, fit.posterior, release, fit.weights, h, **how)
+        posterior, lengths = stage("chains started from the release", start)
         return posterior, lengths, lengths.starts(h is not None)[1]
 
 
-class LedSampling(Sampling):
+class ModeSampling(Sampling):
     """Chains of an audit in the mode, or modes, that its release has chosen."""
 
     modes: Modes
-    chains: list[LedChains]
+    chains: list[ModeChains]
 
-    def __init__(self, strategy: LedByRelease, fits: Fits, cases: Targets) -> None:
+    def __init__(self, strategy: ReleaseModes, fits: Fits, cases: Targets) -> None:
         super().__init__(fits, [])
         self.strategy = strategy
         self.key = ("led", *fits.data(), *seed_of(fits.rng))
         self.probes = probed(fits.release.microdata, cases)
         self.starts: list[Starts] = []
-        self.modes = self._lead(self.key, fits.rng, strategy.n_chains)
+        self.modes = self._find(self.key, fits.rng, strategy.n_chains)
 
     def double(self, share: Array) -> None:
         """Twice as many chains."""
         (rng,) = self.fits.rng.spawn(1)
-        self.modes = self._lead((*self.key, "more", *seed_of(rng)), rng, 2 * len(self.modes.used))
+        self.modes = self._find((*self.key, "more", *seed_of(rng)), rng, 2 * len(self.modes.used))
 
     def all_sampled(self) -> None:
         """Count how often chains left the mode, in any fit, and were put back."""
@@ -501,64 +501,64 @@ class LedSampling(Sampling):
             return []
         return [self._from(self.modes.used[those]) for those in self.modes.chains_by_mode]
 
-    def _from(self, starts: Ints) -> list[LedChains]:
+    def _from(self, starts: Ints) -> list[ModeChains]:
         return [some for chains in self.chains for some in chains.only(starts)]
 
-    def _lead(self, key: Key, rng: Rng, wanted: int) -> Modes:
+    def _find(self, key: Key, rng: Rng, wanted: int) -> Modes:
         """Carry on so many chains in all (at first half), of starts there are, then of new ones."""
-        carried = np.concatenate([NOBODY, *(chains.starts for chains in self.chains)])
-        found = self._grouped(wanted, carried) if self.starts else None
+        resumed = np.concatenate([NOBODY, *(chains.starts for chains in self.chains)])
+        found = self._grouped(wanted, resumed) if self.starts else None
         missing = wanted - (0 if found is None else len(found.used))
-        enough = wanted if len(carried) else -(-wanted // 2)
-        for k in range(STRAYS * -(-missing // self.strategy.n_chains)):
+        enough = wanted if len(resumed) else -(-wanted // 2)
+        for k in range(MAX_STARTS * -(-missing // self.strategy.n_chains)):
             if found is not None and found.settled and len(found.used) >= enough:
                 break
             self.starts.append(self._started((*key, "starts", k), *rng.spawn(3)))
-            found = self._grouped(wanted, carried)
+            found = self._grouped(wanted, resumed)
         assert found is not None
         self.chains = self._from(found.used)
-        new, begin = np.setdiff1d(found.used, carried), 0
+        new, begin = np.setdiff1d(found.used, resumed), 0
         for starts in self.starts:
             end = begin + len(starts.value)
             which = new[(new >= begin) & (new < end)] - begin
             if len(which):
                 at = (*key, "carried", begin, which.tobytes())
-                self.chains.append(self._carried(starts, which, begin, at, rng))
+                self.chains.append(self._resumed(starts, which, begin, at, rng))
             begin = end
         return replace(found, used=np.concatenate([chains.used for chains in self.chains]))
 
-    def _started(self, key: Key, lead: Rng, score: Rng, weigh: Rng) -> Starts:
+    def _started(self, key: Key, starting: Rng, score: Rng, weigh: Rng) -> Starts:
         """Chains led by the release, and what they say of the probes."""
         release, how = self.fits.release, self.fits.how
-        start = partial(self.strategy.started, release, rng=lead, **how)
-        led, lengths, made = self.fits.remembered(key, start)
+        start = partial(self.strategy.started, release, rng=starting, **how)
+        posterior, lengths, made = self.fits.remembered(key, start)
         ratios = [
-            self.fits.ratio(partial(led.of_chains, np.array([c])), self.probes, rng)
-            for c, rng in enumerate(score.spawn(led.n_chains))
+            self.fits.ratio(partial(posterior.of_chains, np.array([c])), self.probes, rng)
+            for c, rng in enumerate(score.spawn(posterior.n_chains))
         ]
-        log_p = scores(led, led.tables(release), weigh)
+        log_p = scores(posterior, posterior.tables(release), weigh)
         return Starts(
-            posterior=led,
+            posterior=posterior,
             lengths=lengths,
             value=np.stack([r.value for r in ratios]),
             error=np.stack([0.5 * (r.deviation[0] - r.deviation[1]) for r in ratios]).astype(float),
             log_release=quarters(log_p.swapaxes(0, 1)),
-            made=np.arange(led.n_chains) >= led.n_chains - made,
+            made=np.arange(posterior.n_chains) >= posterior.n_chains - made,
         )
 
-    def _grouped(self, wanted: int, carried: Ints) -> Modes:
+    def _grouped(self, wanted: int, resumed: Ints) -> Modes:
         """The modes of all starts, and those of them to be carried on."""
         value, error, log_release, made = (
             np.concatenate([starts[k] for starts in self.starts]) for k in (2, 3, 4, 5)
         )
-        return told_apart(value, error, log_release, wanted, carried, made)
+        return group_modes(value, error, log_release, wanted, resumed, made)
 
-    def _carried(self, starts: Starts, which: Ints, first: int, key: Key, rng: Rng) -> LedChains:
+    def _resumed(self, starts: Starts, which: Ints, first: int, key: Key, rng: Rng) -> ModeChains:
         """Some of these starts carried on, and the fits that go on from there."""
         release, how = self.fits.release, self.fits.how
         (child,) = rng.spawn(1)
         carry = partial(
-            carried_on, starts.posterior, which, starts.lengths, release, rng=child, **how
+            resumed_chains, starts.posterior, which, starts.lengths, release, rng=child, **how
         )
         make = partial(stage, "base fit in the mode", carry)
         posterior, limit = self.fits.remembered(key, make)
@@ -568,4 +568,4 @@ class LedSampling(Sampling):
             rounds = 2**self.fits.rounds
             return lengthened(posterior, release, limit, rounds, rng=rng, **how)
 
-        return LedChains(fit, self.fits.posteriors(fit, key, rng, base), first + which)
+        return ModeChains(fit, self.fits.posteriors(fit, key, rng, base), first + which)

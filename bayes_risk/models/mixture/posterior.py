@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.batches import batch_of_draws
-from bayes_risk._core.disjoint_boxes import guesses_held
+from bayes_risk._core.disjoint_boxes import guesses_in
 from bayes_risk.evidence.contract import Predictive, Targets
 from bayes_risk.evidence.products import Terms
 from bayes_risk.release.release import EncodedRelease
@@ -40,9 +40,9 @@ MOST = 64  # columns whose product does not underflow
 WIDEST = 2**16  # levels x classes: tables of draws side by side take 30 MB for these
 
 
-def phi_rows(values: Array, told: Any = True) -> Ints:
+def phi_rows(values: Array, observed: Any = True) -> Ints:
     """Rows of phi of values that are told; -1 elsewhere."""
-    return np.asarray(np.where(told & ~np.isnan(values), values, -1.0).astype(np.int64))
+    return np.asarray(np.where(observed & ~np.isnan(values), values, -1.0).astype(np.int64))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -84,12 +84,12 @@ class LatentPredictive:
         if prior.zeros is not None:
             columns, codes = cases.columns, cases.targets.guesses.codes
             guesses = codes + prior.starts[columns].astype(np.int32)
-            impossible = guesses_held(prior.zeros.boxes, phi_rows(cases.values), columns, guesses)
-        told, nobody = cases.values, (label == M.shape[2]).all(axis=0)
-        plain = MANY <= len(told) and told.shape[1] <= MOST and M.min() > LEAST and M.shape[2] > 1
-        plain = plain and M[0].size <= WIDEST and not (np.isnan(told).any() or cases.given.any())
+            impossible = guesses_in(prior.zeros.boxes, phi_rows(cases.values), columns, guesses)
+        rows, nobody = cases.values, (label == M.shape[2]).all(axis=0)
+        plain = MANY <= len(rows) and rows.shape[1] <= MOST and M.min() > LEAST and M.shape[2] > 1
+        plain = plain and M[0].size <= WIDEST and not (np.isnan(rows).any() or cases.given.any())
         plain = plain and bool(np.isnan(cases.linked).all())
-        plain = bool(plain and (nobody | (cases.held == told).all(axis=1)).all())
+        plain = bool(plain and (nobody | (cases.data == rows).all(axis=1)).all())
         found: Any = {"impossible": impossible, "log_factor": log_factor, "plain": plain}
         draws_of: Any = {"sums": sums, "weights": weights, "tau": tau, "label": label}
         return cls(cases=cases, batch=batch, **draws_of, **found)
@@ -156,7 +156,7 @@ class LatentPredictive:
         """What the kernels take of some targets."""
         cases, label = self.cases, np.ascontiguousarray(self.label[:, block])
         values, linked = cases.values[block], cases.linked[block]
-        own = phi_rows(values), phi_rows(linked), phi_rows(cases.held[block])
+        own = phi_rows(values), phi_rows(linked), phi_rows(cases.data[block])
         given = phi_rows(values, cases.given[block]), phi_rows(linked, cases.given_linked[block])
         return LevelTargets(label, *own, *given)
 

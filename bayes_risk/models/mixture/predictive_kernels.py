@@ -2,7 +2,7 @@
 
 ``tables`` are `LevelTables`, ``Q`` and ``tau`` those of a draw, ``targets`` `LevelTargets`,
 ``guesses`` `LevelGuesses`; ``terms[K]`` mass of the target's values class by class. The target's
-own class ``k0`` is reckoned apart, with what the data hold of the target taken out: ``held`` of its
+own class ``k0`` is reckoned apart, with what the data hold of the target taken out: ``data`` of its
 own values and ``linked`` of its synthetic ones; ``k0 = K`` means that there is nothing to take out.
 Loops index whole arrays instead of passing slices: a slice costs a reference count, and threads
 share it.
@@ -55,7 +55,7 @@ def linked_factor(Q, tau, fixed, j, z, same, k):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def truth_terms(Q, tau, fixed, values, linked, held, u, k0, base, terms):
+def truth_terms(Q, tau, fixed, values, linked, data, u, k0, base, terms):
     """Mass of a target's values (-1: not told) by class, 0 in its own; of that; log scale."""
     K = terms.shape[0]
     scale, own = 0.0, base[k0, k0] if k0 < K else 0.0
@@ -67,7 +67,7 @@ def truth_terms(Q, tau, fixed, values, linked, held, u, k0, base, terms):
             for k in range(K):
                 terms[k] *= Q[y, k]
             if k0 < K:
-                own *= own_class(Q, tau, fixed, j, held[u, j], z, k0, y)
+                own *= own_class(Q, tau, fixed, j, data[u, j], z, k0, y)
         if z >= 0:
             for k in range(K):
                 terms[k] *= linked_factor(Q, tau, fixed, j, z, y == z, k) if y >= 0 else Q[z, k]
@@ -97,7 +97,7 @@ def guess_masses(
     same where a guess changes the factor of the linked level.
     """
     fixed, columns, truth, linked = layout.fixed, layout.columns, targets.truth, targets.linked
-    held, levels, K = targets.held, guesses.levels, terms.shape[0]
+    data, levels, K = targets.data, guesses.levels, terms.shape[0]
     for j in range(columns.shape[0]):
         c = columns[j]
         y, z = truth[u, c], linked[u, c]
@@ -108,7 +108,7 @@ def guess_masses(
                 then = linked_factor(Q, tau, fixed, c, z, y != z, k)
                 W[j, 1, k] = W[j, 0, k] * then / linked_factor(Q, tau, fixed, c, z, y == z, k)
         if k0 < K:
-            own_level[j] = 1.0 / own_class(Q, tau, fixed, c, held[u, c], z, k0, y)
+            own_level[j] = 1.0 / own_class(Q, tau, fixed, c, data[u, c], z, k0, y)
     for g in range(levels.shape[1]):
         mass = 0.0
         if guesses.changes[u, g] == 0:
@@ -121,7 +121,7 @@ def guess_masses(
             for k in range(K):
                 mass += W[j, e, k] * Q[r, k]
             if k0 < K:
-                mass += own * own_class(Q, tau, fixed, c, held[u, c], z, k0, r) * own_level[j]
+                mass += own * own_class(Q, tau, fixed, c, data[u, c], z, k0, r) * own_level[j]
         else:
             for k in range(K):
                 product[k] = terms[k]
@@ -136,7 +136,7 @@ def guess_masses(
                     if terms[k] > 0.0:
                         product[k] *= Q[r, k] * W[j, e, k] / terms[k]
                 if k0 < K:
-                    mine *= own_class(Q, tau, fixed, c, held[u, c], z, k0, r) * own_level[j]
+                    mine *= own_class(Q, tau, fixed, c, data[u, c], z, k0, r) * own_level[j]
             for k in range(K):
                 mass += product[k]
             mass += mine
@@ -146,7 +146,7 @@ def guess_masses(
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def predict(tables, layout, targets, guesses, weights, batch, log_truth, sums):
     """Fill log p_h(y_i) (H, U), or with guesses add p_h(y*) / p_h(y_i) to sums (B, U, G)."""
-    fixed, truth, held, given_z = layout.fixed, targets.truth, targets.held, targets.given_linked
+    fixed, truth, data, given_z = layout.fixed, targets.truth, targets.data, targets.given_linked
     H, D, K = tables.Q.shape
     U, G, q = truth.shape[0], guesses.levels.shape[1], layout.columns.shape[0]
     inverse = np.empty((D, K))
@@ -162,13 +162,13 @@ def predict(tables, layout, targets, guesses, weights, batch, log_truth, sums):
                 inverse[row, k] = 1.0 / max(Q[row, k], TINY)
         for u in range(U):
             k0 = targets.label[h, u]
-            own, scale = truth_terms(Q, tau, fixed, truth, targets.linked, held, u, k0, base, terms)
+            own, scale = truth_terms(Q, tau, fixed, truth, targets.linked, data, u, k0, base, terms)
             total = max(own + terms.sum(), TINY)
             if G == 0:
                 log_truth[h, u] = math.log(total) + scale
                 if given[u]:
                     own, scale = truth_terms(
-                        Q, tau, fixed, targets.given, given_z, held, u, k0, base, product
+                        Q, tau, fixed, targets.given, given_z, data, u, k0, base, product
                     )
                     log_truth[h, u] -= math.log(max(own + product.sum(), TINY)) + scale
             else:
@@ -193,7 +193,7 @@ def predict_one_change(tables, layout, targets, places, weights, batch, log_trut
     fixed, columns, starts = layout.fixed, layout.columns, layout.starts
     label, truth = targets.label, targets.truth
     (H, D, K), (U, p), X = all_Q.shape, truth.shape, ABREAST * (all_Q.shape[2] + 8)
-    single, asked, nobody = np.float32, weights.shape[0] > 0, np.uint64(X - 1)
+    single, with_guesses, nobody = np.float32, weights.shape[0] > 0, np.uint64(X - 1)
     P, tau, base, masses = np.ones((D, X)), np.ones((p, X)), np.ones((K + 1, X)), np.zeros((U, D))
     own, product, logs, scale = np.zeros((D, X)), np.ones((p + 1, X)), np.zeros(D), np.zeros(p + 1)
     Q, inverse, gain = np.zeros((D, X), single), np.zeros((D, X), single), np.zeros((D, X), single)
@@ -243,7 +243,7 @@ def predict_one_change(tables, layout, targets, places, weights, batch, log_trut
                     total = one
                     for x in range(at[i], at[i + 1]):
                         total += product[p, x] * base[k0, x]
-                    if not asked:
+                    if not with_guesses:
                         log_truth[h, u] = math.log(max(total, TINY)) + scale[p]
                         continue
                     factor = weights[h, u] / max(total, TINY)
@@ -251,7 +251,7 @@ def predict_one_change(tables, layout, targets, places, weights, batch, log_trut
                         share[v, x] = product[p, x] * base[k0, x] * factor
                     own_x[v, i], mine[v, i] = x0, one * factor
                     masses[u, D - 1] += weights[h, u]
-            for c in columns if asked else columns[:0]:
+            for c in columns if with_guesses else columns[:0]:
                 for v in range(end - begin):
                     for i in range(last - first):
                         share[v, own_x[v, i]] = mine[v, i] * gain[truth[begin + v, c], own_x[v, i]]
@@ -273,7 +273,7 @@ def predict_one_change(tables, layout, targets, places, weights, batch, log_trut
                         masses[u, level] += s
                         masses[u, other] += t
                         masses[u, third] += w
-        if asked and (last == H or batch[last] != batch[first]):
+        if with_guesses and (last == H or batch[last] != batch[first]):
             for u in range(U):
                 for g in range(places.shape[1]):
                     sums[batch[first], u, g] += masses[u, places[u, g]]
@@ -289,7 +289,7 @@ STRIP = 16  # places that are added side by side
 def fill_ratios(Q, tau, layout, targets, u, k0, levels, inverse, V):
     """V[k, place] = what changing to a level multiplies the truth's mass by in class k."""
     K, fixed, low, offset = Q.shape[1], layout.fixed, layout.low, layout.offset
-    truth, linked, held = targets.truth, targets.linked, targets.held
+    truth, linked, data = targets.truth, targets.linked, targets.data
     for j in range(layout.columns.shape[0]):
         c = layout.columns[j]
         y, z = truth[u, c], linked[u, c]
@@ -309,9 +309,9 @@ def fill_ratios(Q, tau, layout, targets, u, k0, levels, inverse, V):
                     if (level == z) != (y == z):
                         V[k, place] = Q[level, k] * inverse[k, y] * then / now
         if k0 < K:
-            one = 1.0 / max(own_class(Q, tau, fixed, c, held[u, c], z, k0, y), TINY)
+            one = 1.0 / max(own_class(Q, tau, fixed, c, data[u, c], z, k0, y), TINY)
             for place in range(offset[j], end):
-                mass = own_class(Q, tau, fixed, c, held[u, c], z, k0, place + shift)
+                mass = own_class(Q, tau, fixed, c, data[u, c], z, k0, place + shift)
                 V[k0, place] = mass * one
 
 
@@ -391,7 +391,7 @@ def predict_wide(tables, layout, targets, places, weights, batch, sums):
             for h in range(first, last):
                 c, k0 = h - first, targets.label[h, u]
                 own, _ = truth_terms(
-                    all_Q[h], all_tau[h], layout.fixed, targets.truth, targets.linked, targets.held,
+                    all_Q[h], all_tau[h], layout.fixed, targets.truth, targets.linked, targets.data,
                     u, k0, tables.weights[h], terms[:K],
                 )  # fmt: skip
                 if k0 < K:
@@ -411,7 +411,7 @@ def predict_wide(tables, layout, targets, places, weights, batch, sums):
         first = last
 
 
-CROWDED = 8  # places squared for each guess, above which pairs are too thinly used
+MAX_SQUARED_PLACES = 8  # places squared for each guess, above which pairs are too thinly used
 
 
 def wide_sums(
@@ -432,7 +432,7 @@ def wide_sums(
     width = np.maximum(truth.max(axis=0), guesses.max(axis=(0, 1))) - low + 1
     offset = np.concatenate([[0], np.cumsum(width)]).astype(np.int64)
     later = np.append(np.repeat(offset[1:], width), offset[-1]).astype(np.int64)
-    if len(later) ** 2 > CROWDED * guesses.shape[1]:
+    if len(later) ** 2 > MAX_SQUARED_PLACES * guesses.shape[1]:
         return None
     places = np.where(changed, guesses - low + offset[:-1], offset[-1]).astype(np.int32)
     places.sort(axis=2)  # of the changed levels, in order, filled up with "no change"
@@ -450,7 +450,7 @@ def fill_terms(tables, layout, targets, draws, factor, log_base, log_truth, draw
     """Fill the terms of some draws for one target, their log masses and draws; their number."""
     Q, tau, weights, t = tables.Q, tables.tau, tables.weights, 0
     fixed, place, starts = layout.fixed, layout.place, layout.starts
-    truth, linked, held = targets.truth[0], targets.linked[0], targets.held[0]
+    truth, linked, data = targets.truth[0], targets.linked[0], targets.data[0]
     for i in range(draws.shape[0]):
         h, k0 = draws[i], targets.label[draws[i], 0]
         for k in range(Q.shape[2]):
@@ -466,7 +466,7 @@ def fill_terms(tables, layout, targets, draws, factor, log_base, log_truth, draw
                 for level in range(first, last):
                     here = Q[h, level, k]
                     if k == k0:
-                        here = own_class(Q[h], tau[h], fixed, j, held[j], z, k0, level)
+                        here = own_class(Q[h], tau[h], fixed, j, data[j], z, k0, level)
                     elif z >= 0:
                         here *= linked_factor(Q[h], tau[h], fixed, j, z, level == z, k)
                     if guessed:

@@ -197,13 +197,13 @@ def _log_counts(prior: Prior, units: Units, plain: dict[str, Any]) -> Any:
     dims, x, e = ("class", "count"), units.data.counts[:, None, :], units.data.exposure[:, None, :]
     rates = pm.Gamma("rates", prior.shape, prior.rate, dims=dims, **plain)
     mean = e * rates[None]
-    told, mean = e > 0, pt.switch(e > 0, mean, 1.0)
+    observed, mean = e > 0, pt.switch(e > 0, mean, 1.0)
     terms = x * pt.log(mean) - mean - gammaln(x + 1.0)
     if prior.inflation is not None:
         psi = pm.Beta("zeros", *prior.inflation, dims=dims, **plain)[None]
         alive = pt.log1p(-psi) + terms
         terms = pt.switch(np.equal(x, 0.0), pt.logaddexp(pt.log(psi), alive), alive)
-    return pt.switch(told, terms, 0.0).sum(axis=2)
+    return pt.switch(observed, terms, 0.0).sum(axis=2)
 
 
 def _log_reals(prior: Prior, units: Units, plain: dict[str, Any]) -> Any:
@@ -212,9 +212,9 @@ def _log_reals(prior: Prior, units: Units, plain: dict[str, Any]) -> Any:
     m, kappa, a, b = prior.reals.T
     precision = pm.Gamma("precisions", a, b, dims=dims, **plain)
     mean = pm.Normal("means", m, tau=kappa * precision, dims=dims, **plain)
-    told, gap = ~np.isnan(x), np.nan_to_num(x) - mean[None]
+    observed, gap = ~np.isnan(x), np.nan_to_num(x) - mean[None]
     terms = 0.5 * (pt.log(precision) - np.log(2.0 * np.pi) - precision * gap**2)
-    return pt.switch(told, terms, 0.0).sum(axis=2)
+    return pt.switch(observed, terms, 0.0).sum(axis=2)
 
 
 def _zero_mass_of(zeros: ZeroLayout, weights: Any, levels: Sequence[Any]) -> Any:

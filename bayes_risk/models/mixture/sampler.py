@@ -376,8 +376,8 @@ def run_chain(
     state = ChainPoint(start.alpha[:1].copy(), *of_chain)
     layout = SweepLayout(prior.layout, n_normalised(units), prior.splits)
     fixed = *sampled(units, prior), layout, np.array(prior.concentration), state
-    sample_draws(rng, *fixed, tune, prior.swaps, _room(1, K, D), 0, int(tune > 0))
-    out = _room(draws, K, D)
+    sample_draws(rng, *fixed, tune, prior.swaps, _empty_draws(1, K, D), 0, int(tune > 0))
+    out = _empty_draws(draws, K, D)
     for first in range(0, draws, CHUNK):  # in chunks, so that progress shows and Ctrl-C is heard
         last = min(first + CHUNK, draws)
         sample_draws(rng, *fixed, thin, prior.swaps, out, first, last)
@@ -408,7 +408,7 @@ def chains_of(
     return list(in_order(jobs, n_jobs=n_jobs, what="chains", ticks=Ticks(tick, draws)))
 
 
-def _room(draws: int, K: int, D: int) -> DrawArrays:
+def _empty_draws(draws: int, K: int, D: int) -> DrawArrays:
     return DrawArrays(
         np.empty(draws),
         np.empty((draws, K - 1)),

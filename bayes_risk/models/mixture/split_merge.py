@@ -274,8 +274,8 @@ def split_merge(rng, moves, rows, layout, alpha, classes, z, sides, tally):
     n, size, M, S, n2, size2 = (
         classes.n, classes.size, classes.M, sides.S, sides.n, sides.size,
     )  # fmt: skip
-    room, slots = z.shape[0] + 1, np.empty(n.shape[0])
-    members, side, goal = np.empty(room, np.int32), np.empty(room, np.int8), np.empty(room, np.int8)
+    most, slots = z.shape[0] + 1, np.empty(n.shape[0])
+    members, side, goal = np.empty(most, np.int32), np.empty(most, np.int8), np.empty(most, np.int8)
     for _ in range(moves):
         merges = rng.random() < 0.5
         kind = int(merges)

@@ -49,7 +49,7 @@ from .columns import Columns, Mechanism
 from .families import PARAMETERS, log_add, log_sum_of
 from .kernel_arguments import (
     CaseArrays,
-    DrawRoom,
+    DrawBuffers,
     ImputedCases,
     ImputingLayout,
     ImputingState,
@@ -60,7 +60,7 @@ from .kernel_arguments import (
     UnknownArrays,
 )
 from .masses import count_constants
-from .mixed_predictive import Cases, room_of
+from .mixed_predictive import Cases, buffers_of
 from .mixed_terms import SMALL, fill_draw, log_guess, points_of, rest_terms
 from .sampler import chains_of, fill_weights
 from .state import Draws, Given, Prior, Rows, Units
@@ -153,12 +153,12 @@ class UnknownRecords:
         """What the kernels take of the unknown rows."""
         unknown, made, own = ~self.known, self.hows[0].synthesized, self.hows[0].own
         kept, e = np.flatnonzero(~made), self.exposures
-        tied = self.free if own else self.free[:0]
+        linked = self.free if own else self.free[:0]
         shown = [
-            np.hstack([how.y.values[:, kept], *([how.z.values[:, tied]] if own else [])])
+            np.hstack([how.y.values[:, kept], *([how.z.values[:, linked]] if own else [])])
             for how in self.hows
         ]
-        kinds = np.append(kept, tied)
+        kinds = np.append(kept, linked)
         absent, prior, columns = np.full((len(made), 2), -1), self.prior, self.columns
         for i, number in enumerate(columns.may_be_missing):
             level = len(columns.levels) + i
@@ -195,7 +195,7 @@ class Kept(NamedTuple):
     rows: Array  # (H, S, F): imputed values
 
     @classmethod
-    def room(cls, problem: UnknownRecords, H: int) -> "Kept":
+    def empty(cls, problem: UnknownRecords, H: int) -> "Kept":
         """Empty arrays for one chain."""
         prior, wanted = problem.prior, problem.wanted.shape[1]
         K, B = prior.n_classes, len(problem.hows) + BASE_CHAINS
@@ -252,7 +252,7 @@ def run_imputing_chain(
 ) -> tuple[Kept, ImputingState]:
     """One chain: `tune` sweeps thrown away, then `draws` draws kept, `thin` sweeps apart."""
     arrays: Any = (x.copy() for x in start)
-    chain, kept = ImputingState(*arrays), Kept.room(problem, draws)
+    chain, kept = ImputingState(*arrays), Kept.empty(problem, draws)
     prior = problem.prior
     data, layout, rows = problem.data(), problem.layout, problem.rows()
     wanted, tracked, fixed = problem.wanted, problem.tracked, problem.fixed[0]
@@ -313,11 +313,11 @@ class Imputed:
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def case_of(targets, x, constants, held, rows, h, b):
-    """Targets of one set with these values; ``held`` stands in the tables."""
+def case_of(targets, x, constants, data, rows, h, b):
+    """Targets of one set with these values; ``data`` stands in the tables."""
     t, v = targets, min(b, targets.linked.shape[0] - 1)
     return CaseArrays(
-        t.label[h], t.flags[h], x, t.exposure, t.linked[v], held, t.given, t.given_linked, t.power,
+        t.label[h], t.flags[h], x, t.exposure, t.linked[v], data, t.given, t.given_linked, t.power,
         constants, t.linked_constants[v], rows,
     )  # fmt: skip
 
@@ -335,7 +335,7 @@ def unknown_densities(
     """out[h, u] = log h(y_i), for targets that are not known times an estimate of 1 / sum h.
 
     With guesses: out[b, g, u] gets log of its batch's sum of exp(log_weights) h(y*) / h(y_i). What
-    stands in the tables is ``held``: the truth, or an imputed row.
+    stands in the tables is ``data``: the truth, or an imputed row.
     """
     truth, constants, known, free = targets.values, targets.constants, targets.known, targets.free
     all_n, all_M, all_alpha, all_pi = kept.n, kept.M, kept.alpha, kept.pi
@@ -345,9 +345,9 @@ def unknown_densities(
     P, S = np.empty((B, fixed.shape[1], K, PARAMETERS)), np.empty((4, K))
     T = np.zeros((B, D + numbers.variables.shape[0], K))
     weights, order = np.empty((B, K + 1, K)), np.arange(B * K).reshape(B, K) % K
-    held, of_held = truth.copy(), np.zeros(constants.shape)
+    data, data_constants = truth.copy(), np.zeros(constants.shape)
     log_p, tilt, log_q = np.empty(B), np.empty(B), np.empty(m)
-    room, terms, rest, L, masses = found.spare, found.terms, found.rest, found.L, found.masses
+    work, terms, rest, L, masses = found.spare, found.terms, found.rest, found.L, found.masses
     of_guesses, nothing = np.empty((masses.shape[0], B)), np.zeros((0, 4))
     every, given = np.int64(0), np.int64(2)  # literals would be compiled anew
     for h in range(H):
@@ -359,21 +359,21 @@ def unknown_densities(
         for b in range(B):
             here = fixed[int(b >= m)]
             M = all_M[h, b]
-            fill_draw(M, M[:D], layout, here, numbers, DrawRoom(nothing, S, P[b], T[b]))
+            fill_draw(M, M[:D], layout, here, numbers, DrawBuffers(nothing, S, P[b], T[b]))
         for u in range(truth.shape[0]):
             if not known[u]:
                 for c in range(free.shape[0]):
-                    held[u, free[c]] = targets.imputed[h, u, c]
-                count_constants(held[u, :p], 1.0, of_held[u, :p])
+                    data[u, free[c]] = targets.imputed[h, u, c]
+                count_constants(data[u, :p], 1.0, data_constants[u, :p])
             for b in range(B):
                 here, M = fixed[int(b >= m)], all_M[h, b]
                 pi = all_pi[h, b, : K if here.any() else 0]
                 draw = PredictiveDraw(
                     all_n[h, b], all_alpha[h, b], pi, order[b], M, M[:D], P[b], T[b], weights[b],
                 )  # fmt: skip
-                case = case_of(targets, truth, constants, held, rows, h, b)
+                case = case_of(targets, truth, constants, data, rows, h, b)
                 if guesses is None:
-                    rest_terms(draw, layout, here, case, b, u, every, room, terms)
+                    rest_terms(draw, layout, here, case, b, u, every, work, terms)
                     log_p[b] = log_sum_of(terms)
                 else:
                     top, log_p[b] = points_of(draw, layout, here, case, guesses, b, u, found)
@@ -384,19 +384,19 @@ def unknown_densities(
                             of_guesses[g, b] = log_guess(rest, L, guesses.cells, u, g, terms)
                 tilt[b] = log_p[b]
                 if not known[u] and (guesses is None or b >= m):
-                    case = case_of(targets, held, of_held, held, elsewhere, h, b)
-                    rest_terms(draw, layout, here, case, b, u, every, room, terms)
+                    case = case_of(targets, data, data_constants, data, elsewhere, h, b)
+                    rest_terms(draw, layout, here, case, b, u, every, work, terms)
                     tilt[b] = log_sum_of(terms)
                     if b < m:
-                        rest_terms(draw, layout, here, case, b, u, given, room, terms)
+                        rest_terms(draw, layout, here, case, b, u, given, work, terms)
                         log_q[b] = tilt[b] - log_sum_of(terms)
             log_h = log_tilted(log_p, tilt[m:], m)
             if guesses is None:
                 norm = (m - 1) * (log_sum_of(-tilt[m:]) - math.log(B - m))
                 out[h, u] = log_h + norm
                 if not known[u]:
-                    of_held_row = log_tilted(tilt, tilt[m:], m) + norm
-                    out[h, u] += log_sum_of(log_q) - math.log(m) - of_held_row
+                    log_data_row = log_tilted(tilt, tilt[m:], m) + norm
+                    out[h, u] += log_sum_of(log_q) - math.log(m) - log_data_row
             else:
                 log_v = log_weights[h, u] - log_h
                 for g in range(masses.shape[0]):
@@ -425,14 +425,14 @@ class UnknownRecordsPredictive:
         row = np.minimum(np.cumsum(~known) - 1, S - 1)  # one may stand for all
         place = np.where(known, np.cumsum(known) - 1, int(known.sum()) + row)
         kind = {"given": ~problem.hows[0].synthesized}
-        tied = [*(how.linked for how in problem.hows), None]
+        linked = [*(how.linked for how in problem.hows), None]
         return cls(
             problem=problem,
             kept=kept,
             known=known[targets.record],
             column=place[targets.record],
             cases=[
-                Cases.of(problem.prior, problem.columns, targets, linked=z, **kind) for z in tied
+                Cases.of(problem.prior, problem.columns, targets, linked=z, **kind) for z in linked
             ],
             batch=batch_of_draws(len(kept.alpha), n_chains),
         )
@@ -455,9 +455,9 @@ class UnknownRecordsPredictive:
         kept, problem, prior = self.kept, self.problem, self.problem.prior
         numbers, rows = self.cases[0].numbers(block, prior.width, guesses)
         targets = self._targets(block, rows)
-        room = room_of(guesses, targets.values.shape[1], *kept.pi.shape[2:] * 2)
+        work = buffers_of(guesses, targets.values.shape[1], *kept.pi.shape[2:] * 2)
         given = kept, problem.fixed, prior.layout, numbers, targets, guesses, log_weights
-        unknown_densities(*given, self.batch, room, out)
+        unknown_densities(*given, self.batch, work, out)
         return out
 
     def _targets(self, block: slice, rows: Ints) -> ImputedCases:

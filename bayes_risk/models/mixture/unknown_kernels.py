@@ -33,7 +33,7 @@ from .kernel_arguments import (
     ChainPoint,
     CollapsedDraws,
     DrawArrays,
-    DrawRoom,
+    DrawBuffers,
     ImputingTables,
     NumberSizes,
     NumberValues,
@@ -335,12 +335,12 @@ def place_rows(data, rows, layout, y):
             if v >= p_r:
                 data.positions[u, v - p_r] = int(y[i, c])
             elif len(data) > 1:
-                told = y[i, c] == y[i, c]
+                observed = y[i, c] == y[i, c]
                 if v >= p:
                     data.reals[u, v - p] = y[i, c]
                 else:
-                    data.counts[u, v] = y[i, c] if told else 0.0
-                    data.exposure[u, v] = e[i, c] if told else 0.0
+                    data.counts[u, v] = y[i, c] if observed else 0.0
+                    data.exposure[u, v] = e[i, c] if observed else 0.0
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -393,7 +393,7 @@ def sweeps(rng, data, layout, concentration, swaps, rows, state, n_sweeps):
                 rng, units, given, None, SweepLayout(families, 0, 0), concentration,
                 ChainPoint(alpha[s], log_left[l], pi[l], phi[l]), once, swaps, out, none, once,
             )  # fmt: skip
-            fill_draw(M[0], phi[l], families, fixed, numbers, DrawRoom(nothing, S, P[l], T[l]))
+            fill_draw(M[0], phi[l], families, fixed, numbers, DrawBuffers(nothing, S, P[l], T[l]))
             for k in range(K):
                 log_pi[l, k] = math.log(max(pi[l, k], TINY))
         for b in range(W):

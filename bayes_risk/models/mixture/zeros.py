@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bayes_risk._core.arrays import Array, Flags, Ints, Rng
-from bayes_risk._core.disjoint_boxes import held
+from bayes_risk._core.disjoint_boxes import rows_in
 from bayes_risk._core.errors import ModelError
 
 from .state import Draws, Prior, Units, ZeroLayout, n_normalised
@@ -212,7 +212,7 @@ def draw_rows(rng, positions, zero, known, pi, phi, starts, columns, out):
     it. ``positions`` (n, w): levels of ``known`` (p,) columns; without boxes ``zero`` is None.
     """
     K, masses, weights = pi.shape[0], np.empty(pi.shape[0]), np.empty(phi.shape[0])
-    room = np.empty((positions.shape[1] + 1, K))
+    buffer = np.empty((positions.shape[1] + 1, K))
     if zero is not None:
         boxes, us, us_columns = zero.boxes, np.ascontiguousarray(positions.T), np.flatnonzero(known)
         tails = np.ones((columns.shape[0] + 1, boxes.shape[0], K))
@@ -223,12 +223,12 @@ def draw_rows(rng, positions, zero, known, pi, phi, starts, columns, out):
                     tails[j, b, k] = mass[b, k]
         alive, everywhere = np.zeros(boxes.shape[0], np.bool_), np.int64(-1)
     for i in range(positions.shape[0]):
-        class_masses(positions, i, pi, phi, room, masses)
+        class_masses(positions, i, pi, phi, buffer, masses)
         if zero is not None:
             for b in range(alive.shape[0]):
                 alive[b] = meets(boxes, b, us, i, us_columns)
             for k in range(K):
-                masses[k] = room[-1, k] * share_left(alive, boxes, everywhere, tails[0], k)
+                masses[k] = buffer[-1, k] * share_left(alive, boxes, everywhere, tails[0], k)
             cumulate(masses)
         drawn = draw_class(rng, masses)
         for j in range(columns.shape[0]):
@@ -278,7 +278,7 @@ def possible_rows(
         return out
     rows = np.empty((len(out), len(known)), np.int64)
     rows[:, known], rows[:, columns] = given, out + starts[columns]
-    if held(zeros.boxes, rows).any():
+    if rows_in(zeros.boxes, rows).any():
         raise ModelError(
             "a draw of the model gives some record's possible values a probability below rounding; "
             "synthesise with another random_seed, or fit with more draws"

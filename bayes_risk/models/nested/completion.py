@@ -120,7 +120,7 @@ def complete(rng, persons, theta, tables, rules, starts):
     heads, cells = np.empty(B, np.int64), np.empty((most, C), np.int64)
     counts_, w, t = np.zeros(most, np.int64), np.empty((most, M)), np.empty((most, C))
     sums_, who = np.empty((most, other.shape[0])), np.zeros((most + 1, C))
-    room = np.empty(max(C, M, phi.shape[0], lam.shape[0]))
+    buffer = np.empty(max(C, M, phi.shape[0], lam.shape[0]))
     for i in range(household.shape[0]):
         rows, r = member[first[i] : first[i + 1]], first[i + 1] - first[i]
         counts, sums = counts_[:r], sums_[:r]
@@ -162,24 +162,24 @@ def complete(rng, persons, theta, tables, rules, starts):
         for k in range(household.shape[1]):
             if of_heads[2][k] and not (of_heads[1] == k).any():
                 begin, end = starts[0][k], starts[0][k + 1]
-                room[: end - begin] = lam[begin:end, g]
-                household[i, k] = begin + choose(rng.random(), room, end - begin)
+                buffer[: end - begin] = lam[begin:end, g]
+                household[i, k] = begin + choose(rng.random(), buffer, end - begin)
         for j in range(r):
             c = cell
             if j != partner:
                 for a in range(counts[j]):
-                    room[a] = t[j, a] if other[e, b, cells[j, a]] else 0.0
-                c = cells[j, choose(rng.random(), room, counts[j])]
+                    buffer[a] = t[j, a] if other[e, b, cells[j, a]] else 0.0
+                c = cells[j, choose(rng.random(), buffer, counts[j])]
             for m in range(M):
-                room[m] = w[j, m]
+                buffer[m] = w[j, m]
                 for q in range(of_members[1].shape[0]):
                     if of_members[2][of_members[1][q]]:
-                        room[m] *= phi[of_members[0][c, q], g, m]
-            m = choose(rng.random(), room, M)
+                        buffer[m] *= phi[of_members[0][c, q], g, m]
+            m = choose(rng.random(), buffer, M)
             for q in range(of_members[1].shape[0]):
                 rows[j, of_members[1][q]] = of_members[0][c, q]
             for k in range(rows.shape[1]):
                 if of_members[2][k] and not (of_members[1] == k).any():
                     begin, end = starts[1][k], starts[1][k + 1]
-                    room[: end - begin] = phi[begin:end, g, m]
-                    rows[j, k] = begin + choose(rng.random(), room, end - begin)
+                    buffer[: end - begin] = phi[begin:end, g, m]
+                    rows[j, k] = begin + choose(rng.random(), buffer, end - begin)

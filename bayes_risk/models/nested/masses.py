@@ -255,7 +255,7 @@ def one_cell(rng, alias, which, rule, e, but, b):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def fill_alias(weights, room, share, other_cell):
+def fill_alias(weights, buffer, share, other_cell):
     """Tables of Walker's alias method (1977): cell c with probability share[c], else another."""
     C, total, small, large = weights.shape[0], 0.0, 0, weights.shape[0]
     for c in range(C):
@@ -264,22 +264,22 @@ def fill_alias(weights, room, share, other_cell):
         share[c] = weights[c] * C / total if total > 0.0 else 1.0
         other_cell[c] = c
         if share[c] < 1.0:
-            room[small] = c
+            buffer[small] = c
             small += 1
         else:
             large -= 1
-            room[large] = c
+            buffer[large] = c
     while small > 0 and large < C:
         small -= 1
-        c, big = room[small], room[large]
+        c, big = buffer[small], buffer[large]
         other_cell[c] = big
         share[big] -= 1.0 - share[c]
         if share[big] < 1.0:
             large += 1
-            room[small] = big
+            buffer[small] = big
             small += 1
     for k in range(small):  # what rounding leaves
-        share[room[k]] = 1.0
+        share[buffer[k]] = 1.0
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -322,7 +322,7 @@ def draw_violations(rng, many, further, given, psi, rule, member, counts):
     (S, B, F), C, M, (R, E) = many.shape, psi.shape[1], member.shape[2], (len(begun), len(good))
     share, other_cell = np.empty((2, C)), np.empty((2, C), np.int64)
     cells, number = np.empty((2, C), np.int64), np.zeros(2, np.int64)
-    alias, weights, room = (share, other_cell, cells, number), np.empty(C), np.empty(C, np.int64)
+    alias, weights, buffer = (share, other_cell, cells, number), np.empty(C), np.empty(C, np.int64)
     for c in range(C):
         which = int(of_spouse[c] > 0)
         cells[which, number[which]] = c
@@ -336,7 +336,7 @@ def draw_violations(rng, many, further, given, psi, rule, member, counts):
             for k in range(number[which]):
                 weights[k] = psi[g, cells[which, k]]
                 partners += weights[k]
-            fill_alias(weights[: number[which]], room, share[which], other_cell[which])
+            fill_alias(weights[: number[which]], buffer, share[which], other_cell[which])
         n[:] = 0  # of each cell; n[-1]: of those that were not found
         for b in range(B):
             filled[:] = False
@@ -353,20 +353,20 @@ def draw_violations(rng, many, further, given, psi, rule, member, counts):
                     kind, u = 0, rng.random() * kinds[t, 3 * E + 1]
                     while kind < 3 * E + 1 and kinds[t, kind] <= u:
                         kind += 1
-                    e, way, place = (kind + 1) // 3, kind % 3, -1
-                    if way == 2:  # who is the first before the partner not to fit
+                    e, violation, place = (kind + 1) // 3, kind % 3, -1
+                    if violation == 2:  # who is the first before the partner not to fit
                         y, place = fits[e, b, g] / fits[0, b, g], 0
                         u = rng.random() * (1.0 - small_power(y, t - 1))
                         while place < t - 2 and u >= 1.0 - small_power(y, place + 1):
                             place += 1
-                    for j in range(t - 1 - (e > 0 and way < 2)):
+                    for j in range(t - 1 - (e > 0 and violation < 2)):
                         goes, but = 0 if 0 <= place <= j else e, e if j == place else -1
                         n[one_cell(rng, alias, 0, rule, goes, but, b)] += 1
                     if e:
                         n[one_cell(rng, alias, 1, rule, e, -1, b)] += 1
-                    if way == 0:
+                    if violation == 0:
                         n[one_cell(rng, alias, 0, rule, -1, e, b)] += 1
-                    elif way == 1:
+                    elif violation == 1:
                         n[one_cell(rng, alias, 1, rule, -1 if e else 0, -1, b)] += 1
         for c in range(C):
             for _ in range(n[c]):
@@ -409,17 +409,17 @@ def draw_cells(rng, label, heads, first, psi, fits, other, spouse, of_spouse, pa
 def draw_rest(rng, cell, label, fixed, columns, free, starts, weight, levels, rows):
     """Columns of rows given their cells and the class of their households."""
     M = weight.shape[2]
-    room = np.empty(max(M, (starts[1:] - starts[:-1]).max()))
+    buffer = np.empty(max(M, (starts[1:] - starts[:-1]).max()))
     for i in range(rows.shape[0]):
         g, c, m = label[i], cell[i], 0
         if M > 1:
             for k in range(M):
-                room[k] = weight[c, g, k]
-            m = choose(rng.random(), room, M)
+                buffer[k] = weight[c, g, k]
+            m = choose(rng.random(), buffer, M)
         for q in range(columns.shape[0]):
             rows[i, columns[q]] = fixed[c, q]
         for q in range(free.shape[0]):
             begin, end = starts[free[q]], starts[free[q] + 1]
             for v in range(begin, end):
-                room[v - begin] = levels[v, g, m]
-            rows[i, free[q]] = begin + choose(rng.random(), room, end - begin)
+                buffer[v - begin] = levels[v, g, m]
+            rows[i, free[q]] = begin + choose(rng.random(), buffer, end - begin)

@@ -22,7 +22,7 @@ from bayes_risk._compat import draws_object
 from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.progress import Asked, Progress, shows_progress
+from bayes_risk._core.progress import Progress, ProgressOption, shows_progress
 from bayes_risk._core.validate import one_of, positive, positives, whole_number
 from bayes_risk.data.households import Households
 from bayes_risk.data.impossible import Impossible
@@ -142,7 +142,7 @@ class NestedDPMPM(Declaration):
         sample: bool = True,
         random_seed: int | np.random.Generator | None = None,
         n_jobs: int = 1,
-        progress: Asked = None,
+        progress: ProgressOption = None,
     ) -> "NestedFit":
         """Sample the posterior.
 
@@ -284,13 +284,13 @@ class NestedFit(Synthesis):
     def idata(self) -> Any:
         """Both concentrations and the weights of classes, as ArviZ has draws."""
         draws, C = self.posterior.draws, self.posterior.draws.n_chains
-        held = {"concentration": draws.alpha[:, 0], "member_concentration": draws.alpha[:, 1]}
-        of = {k: (("chain", "draw"), x.reshape(C, -1)) for k, x in held.items()}
+        variables = {"concentration": draws.alpha[:, 0], "member_concentration": draws.alpha[:, 1]}
+        of = {k: (("chain", "draw"), x.reshape(C, -1)) for k, x in variables.items()}
         return draws_object({"posterior": xr.Dataset(of)})
 
     def mechanism(self, release: EncodedRelease) -> str:
-        said = "classes of members within classes of households, drawn anew; sizes are kept"
-        return f"{said}; {drawn_in_words(self, release)}"
+        phrase = "classes of members within classes of households, drawn anew; sizes are kept"
+        return f"{phrase}; {drawn_in_words(self, release)}"
 
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
         """Predictives of releases of all columns, for who knows every other person."""

@@ -313,10 +313,10 @@ def rules_of(
     members = RuleCells.of([j for j, c in enumerate(here) if c in used], layout.of_member)
     heads = [j for j, c in enumerate(there) if ("head", c) in named]
     of_heads = RuleCells.of(heads, layout.of_household)
-    room = of_heads.number * members.number
-    if room > MAX_CELLS:
+    n_cells = of_heads.number * members.number
+    if n_cells > MAX_CELLS:
         raise InputError(
-            f"the rules of `impossible` name columns with {room:,} combinations of a head and a "
+            f"the rules of `impossible` name columns with {n_cells:,} combinations of a head and a "
             "member; join levels, or name fewer columns"
         )
     at = _Places(

@@ -121,7 +121,7 @@ def draw_nested_labels(uniform, each, persons, theta, label, classes):
     pi, lam, omega, phi = theta
     F, M = omega.shape
     weights, levels = side_by_side(omega, phi)
-    w, psi, room, of_classes = np.empty(F), np.empty(F), np.empty(M), np.empty(M * F)
+    w, psi, buffer, of_classes = np.empty(F), np.empty(F), np.empty(M), np.empty(M * F)
     for i in range(household.shape[0]):
         s = size[i]
         for g in range(F):
@@ -139,12 +139,12 @@ def draw_nested_labels(uniform, each, persons, theta, label, classes):
         for j in range(first[i], first[i + 1]):
             g = label[i]
             for m in range(M):
-                room[m] = omega[g, m]
+                buffer[m] = omega[g, m]
             for k in range(member.shape[1]):
                 at = member[j, k]
                 for m in range(M):
-                    room[m] *= phi[at, g, m]
-            classes[j] = choose(each[j], room, M)
+                    buffer[m] *= phi[at, g, m]
+            classes[j] = choose(each[j], buffer, M)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")

@@ -117,10 +117,10 @@ def fit_means(
         return lambda rows: np.zeros((len(rows), 1)), (note,)
     fit = {"ordered": _ordered, "multinomial": _multinomial, "gam": _gam, "linear": _linear}[kind]
     notes: list[str] = []
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         means = fit(y, design, codes, notes)
-    notes += dict.fromkeys(str(w.message).strip().split("\n")[0] for w in said)
+    notes += dict.fromkeys(str(w.message).strip().split("\n")[0] for w in caught)
     if not np.isfinite(means(codes)).all():
         raise ModelError(
             f"the {kind} model of column {name!r} has no finite predictions; drop predictors that "
@@ -533,10 +533,10 @@ def fit_mechanism(
     for column, kind in kinds.items():
         others = [j for j in range(kept.shape[1]) if j != column]
         means, notes = fit_means(kind, whole, column, variables, others)
-        values, held = np.unique(whole[:, column], return_counts=True)
+        values, times = np.unique(whole[:, column], return_counts=True)
         given = means(alike), alike[:, column].astype(float), count.astype(float)
         donors = Donors(*given, model.donors)
-        steps.append(Step(column, means, notes, donors, values.astype(float), held / held.sum()))
+        steps.append(Step(column, means, notes, donors, values.astype(float), times / times.sum()))
     seconds = time.perf_counter() - began
     filled = model.later == "filled"
     return PMMMechanism(data, tuple(steps), tuple(model.constraints), filled, seconds)

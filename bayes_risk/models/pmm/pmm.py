@@ -19,7 +19,7 @@ import pandas as pd
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import distinct_rows
-from bayes_risk._core.progress import Asked, shows_progress
+from bayes_risk._core.progress import ProgressOption, shows_progress
 from bayes_risk._core.validate import known_columns, one_of, whole_number
 from bayes_risk.data.microdata import Codes, Microdata, same_records
 from bayes_risk.data.record_weights import no_weights
@@ -375,7 +375,7 @@ class PMM(Declaration):
         missing: str = "error",
         weights: None = None,
         sample: bool = True,
-        progress: Asked = None,
+        progress: ProgressOption = None,
     ) -> PMMFit:
         """Choose the sensitive records, and fit the prediction models to the others.
 

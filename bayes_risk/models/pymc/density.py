@@ -52,7 +52,7 @@ class Builder:
         model = first.model(microdata.codes)
         dims = first._compare(model)
         whole = {v.name for v in microdata.variables if isinstance(v, Number) and v.whole}
-        observed = observed_by(model, held_columns(model, first), columns)
+        observed = observed_by(model, column_data(model, first), columns)
         continuous = {c for c, rv in observed.items() if np.dtype(rv.dtype).kind == "f"}
         return replace(first, continuous=frozenset(continuous & whole), dims=frozenset(dims))
 
@@ -145,7 +145,7 @@ class Builder:
         )
 
 
-def held_columns(model: Any, builder: Builder) -> dict[str, Any]:
+def column_data(model: Any, builder: Builder) -> dict[str, Any]:
     """The `pm.Data` of each column that has one; it holds the column as it stands."""
     data = {x.name: x for x in model.data_vars}
     missing = [c for c in builder.columns if c not in data]
@@ -154,23 +154,23 @@ def held_columns(model: Any, builder: Builder) -> dict[str, Any]:
             f"the model has no pm.Data named {', '.join(map(repr, missing))}, which is to be "
             f"drawn; write in the model:\n{builder.lines(missing)}"
         )
-    held = {c: data[c] for c in builder.microdata.columns if c in data}
-    for column, x in held.items():
+    shared = {c: data[c] for c in builder.microdata.columns if c in data}
+    for column, x in shared.items():
         if not np.array_equal(x.get_value(), builder.microdata.codes[:, builder.place(column)]):
             raise ModelError(
                 f"pm.Data({column!r}) does not hold the column as it stands. Write\n"
                 f"{builder.lines([column])}\nand transform what pm.Data returns, in the model"
             )
-    return held
+    return shared
 
 
-def observed_by(model: Any, held: Mapping[str, Any], columns: Collection[str]) -> dict[str, Any]:
+def observed_by(model: Any, shared: Mapping[str, Any], columns: Collection[str]) -> dict[str, Any]:
     """The variable that observes each column's `pm.Data`."""
     from pytensor.graph.traversal import ancestors
 
     found = {}
     for column in columns:
-        x = held[column]
+        x = shared[column]
         own = [rv for rv in model.observed_RVs if x in set(ancestors([model.rvs_to_values[rv]]))]
         values = [model.rvs_to_values[rv] for rv in own]
         if len(own) != 1 or not (values[0] is x or np.array_equal(values[0].eval(), x.get_value())):
@@ -193,18 +193,18 @@ def densities(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return free, {rv.name: terms[value] for rv, value in known.items()}
 
 
-def check_order(model: Any, held: Mapping[str, Any], observed: Mapping[str, Any]) -> None:
+def check_order(model: Any, shared: Mapping[str, Any], observed: Mapping[str, Any]) -> None:
     """The prior does not see the table; no column sees itself or a later one."""
     columns = list(observed)
     others = [rv for rv in model.observed_RVs if rv not in observed.values()]
     prior = [*model.free_RVs, *others, *(model.rvs_to_values[rv] for rv in others)]
-    if seen := _columns_in([*prior, *model.potentials], held, observed):
+    if seen := _columns_in([*prior, *model.potentials], shared, observed):
         raise ModelError(
             f"the table ({sorted(seen)}) enters a prior, a Potential, or an observed variable of "
             f"no column that columns names; {ROW_BY_ROW}"
         )
     for i, column in enumerate(columns):
-        later = _columns_in(observed[column].owner.inputs, held, observed) & set(columns[i:])
+        later = _columns_in(observed[column].owner.inputs, shared, observed) & set(columns[i:])
         if later:
             raise ModelError(
                 f"{column!r} depends on {sorted(later)}, which columns does not name before it; "
@@ -213,7 +213,7 @@ def check_order(model: Any, held: Mapping[str, Any], observed: Mapping[str, Any]
 
 
 def _columns_in(
-    outputs: Iterable[Any], held: Mapping[str, Any], observed: Mapping[str, Any]
+    outputs: Iterable[Any], shared: Mapping[str, Any], observed: Mapping[str, Any]
 ) -> set[str]:
     """Columns whose values some variables depend on: their number of rows is none."""
     from pytensor.graph.traversal import walk
@@ -224,7 +224,7 @@ def _columns_in(
         return None if size else x.owner.inputs
 
     above = set(walk(list(outputs), inputs))
-    return {c for found in (held, observed) for c, x in found.items() if x in above}
+    return {c for found in (shared, observed) for c, x in found.items() if x in above}
 
 
 def _dims_of_length(model: Any, n: int) -> set[str]:
@@ -313,12 +313,12 @@ class Engine:
         from pymc.pytensorf import replace_vars_in_graphs
 
         model = builder.model(builder.microdata.codes)
-        held = held_columns(model, builder)
-        observed = observed_by(model, held, builder.columns)
-        check_order(model, held, observed)
+        shared = column_data(model, builder)
+        observed = observed_by(model, shared, builder.columns)
+        check_order(model, shared, observed)
         free, terms = densities(model)
-        data = {c: x.type(name=c) for c, x in held.items()}
-        given = {held[c]: x for c, x in data.items()}
+        data = {c: x.type(name=c) for c, x in shared.items()}
+        given = {shared[c]: x for c, x in data.items()}
         rows = data[builder.columns[0]].shape[0]
         given |= {model.dim_lengths[d]: rows for d in sorted(builder.dims)}
         known = {rv: free[rv.name] for rv in model.free_RVs}

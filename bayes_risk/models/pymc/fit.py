@@ -78,8 +78,8 @@ class SharedRows:
 
     def put(self, codes: Codes, weight: Array) -> None:
         """Another table and other weights."""
-        for held, value in zip(self.table, self.engine.values(codes), strict=True):
-            held.set_value(value)
+        for variable, value in zip(self.table, self.engine.values(codes), strict=True):
+            variable.set_value(value)
         self.weight.set_value(weight.astype(float))
 
     def total(self, model: Any, columns: Sequence[str]) -> Any:

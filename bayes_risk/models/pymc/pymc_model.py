@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.progress import Asked, shows_progress
+from bayes_risk._core.progress import ProgressOption, shows_progress
 from bayes_risk._core.validate import known_columns
 from bayes_risk.data.microdata import Microdata
 from bayes_risk.data.record_weights import checked_weights, survey_weights
@@ -90,7 +90,7 @@ class PyMCModel(Declaration):
         sample: bool = True,
         random_seed: int | np.random.Generator | None = None,
         n_jobs: int = 1,
-        progress: Asked = None,
+        progress: ProgressOption = None,
     ) -> PyMCFit:
         """Sample p(Theta | y) by `pymc.sample`.
 

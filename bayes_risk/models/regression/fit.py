@@ -79,13 +79,13 @@ class KnownRecords(NamedTuple):
 
 def why_published_tell(parts: Sequence[FittedPart], synthesized: set[str]) -> str:
     """Which published column depends on a synthesised one, and tells of the unknown records."""
-    for held in parts:
-        on = sorted(synthesized & set(held.part.columns))
-        if held.part.name not in synthesized and on:
+    for fit in parts:
+        on = sorted(synthesized & set(fit.part.columns))
+        if fit.part.name not in synthesized and on:
             return (
-                f"column {held.part.name!r} is published and its formula uses {on[0]!r}, which is "
+                f"column {fit.part.name!r} is published and its formula uses {on[0]!r}, which is "
                 "synthesised: it depends on the records that the intruder does not know, which is "
-                f"not offered; fit the model without the formula of {held.part.name!r}"
+                f"not offered; fit the model without the formula of {fit.part.name!r}"
             )
     return ""
 
@@ -112,8 +112,8 @@ class RegressionFit(Synthesis):
         made = self.made(release)
         any_rows = release.m == 1 or not intruder.knows_less
         further = offers(self, "factors", "reweighting")
-        brought = any(isinstance(held, ExternalPart) for held in made)
-        normal = all(isinstance(held, ExactPart) for held in made)
+        brought = any(isinstance(fit, ExternalPart) for fit in made)
+        normal = all(isinstance(fit, ExactPart) for fit in made)
         exact = ["exact"] * normal
         if not brought:
             further += offers(self, "knowing", *["log-prior"] * normal)
@@ -122,7 +122,7 @@ class RegressionFit(Synthesis):
         elif brought:
             ways = offers(self, "importance")
         elif drawn_as(self, release) == "plug-in":
-            ways = offers(self, computed={"exact" for held in made if closed(held)})
+            ways = offers(self, computed={"exact" for fit in made if closed(fit)})
         else:
             ways = offers(self, "predictive", "refit", "importance", computed=exact)
             further.append(Offer("household", IndependentPersons()))
@@ -148,16 +148,16 @@ class RegressionFit(Synthesis):
         self, evidence: str, release: EncodedRelease, targets: Targets, **how: Any
     ) -> Simulated:
         """Exact evidence of the normal families, and of the product over releases."""
-        parts = [closed(held) for held in touched(self.made(release), targets)]
+        parts = [closed(fit) for fit in touched(self.made(release), targets)]
         if drawn_as(self, release) == "plug-in":
             tables = [self.released(release, l) for l in range(release.m)]
-            each = (held.log_release_at_estimate(held.moments(tables), targets) for held in parts)
+            each = (fit.log_release_at_estimate(fit.moments(tables), targets) for fit in parts)
             return Simulated.product(each)
         draws = range(len(release.by_draw))
         after = [touched(self.augmented(release, l, **how).parts, targets) for l in draws]
 
-        def factor(held: ExactPart, *seen: Any) -> Array:
-            base = held.log_predictive(targets)
+        def factor(fit: ExactPart, *seen: Any) -> Array:
+            base = fit.log_predictive(targets)
             return np.stack([change(closed(x).log_predictive(targets), base) for x in seen])
 
         return Simulated.product(map(factor, parts, *after))
@@ -165,7 +165,7 @@ class RegressionFit(Synthesis):
     def log_prior(self, release: EncodedRelease, targets: Targets) -> Array:
         """Leave-one-out predictives of normal regressions, multiplied, (G, U)."""
         parts = touched(self.made(release), targets)
-        return reduce(np.add, (closed(held).log_predictive(targets) for held in parts))
+        return reduce(np.add, (closed(fit).log_predictive(targets) for fit in parts))
 
     def factors(
         self, evidence: str, release: EncodedRelease, targets: Targets
@@ -175,7 +175,7 @@ class RegressionFit(Synthesis):
             return "the published sampler weights draws by whole releases"
         if evidence == "imputed":
             return "the records that are not known were imputed in all columns at once"
-        return tuple(held.part.name for held in touched(self.made(release), targets))
+        return tuple(fit.part.name for fit in touched(self.made(release), targets))
 
     def mechanism(self, release: EncodedRelease) -> str:
         order = [p.part.name for p in self.made(release)]
@@ -189,7 +189,7 @@ class RegressionFit(Synthesis):
     def informed(self, release: EncodedRelease) -> Posterior:
         """p(theta | y) of the regressions that made the release."""
         parts = self.made(release)
-        exact = [held for held in parts if isinstance(held, ExactPart)]
+        exact = [fit for fit in parts if isinstance(fit, ExactPart)]
         if self.known is not None and release.m > 1 and len(exact) == len(parts):
             return ClosedPosterior(parts=exact, n_draws=CHAINS * self._length)
         return RegressionPosterior(parts=parts)
@@ -215,17 +215,17 @@ class RegressionFit(Synthesis):
     def _table(self, h: int | None, request: Request, rng: Rng) -> Codes:
         """One synthetic table, in codes."""
         codes = request.table().astype(float)
-        for held in self.posterior.parts:
-            if held.part.name not in request.columns:
+        for fit in self.posterior.parts:
+            if fit.part.name not in request.columns:
                 continue
-            theta = closed(held).estimate() if h is None else held.draws.take(np.array([h]))
-            values = held.part.draw(codes[request.mask], theta, rng)
+            theta = closed(fit).estimate() if h is None else fit.draws.take(np.array([h]))
+            values = fit.part.draw(codes[request.mask], theta, rng)
             if not np.isfinite(values).all():
                 raise ModelError(
-                    f"synthetic values of {held.part.name!r} are too large to be numbers; look at "
+                    f"synthetic values of {fit.part.name!r} are too large to be numbers; look at "
                     "its predictors, or choose another family"
                 )
-            codes[request.mask, held.part.column] = values
+            codes[request.mask, fit.part.column] = values
         return codes
 
     def augmented(self, release: EncodedRelease, l: int, **how: Unpack[How]) -> RegressionPosterior:
@@ -235,16 +235,16 @@ class RegressionFit(Synthesis):
         tables = {k: self.released(release, k) for k in release.by_draw[l]}
         tick = Ticker(how["progress"], f"release {l + 1}", sum(len(p.draws) for p in base))
         parts, children = [], how["rng"].spawn(len(base))
-        for held, start, child in zip(base, starts, children, strict=True):
-            more = (held.part.rows(z, f"release {k + 1}") for k, z in tables.items())
-            rows = reduce(SampledRows.and_also, more, held.rows)
+        for fit, start, child in zip(base, starts, children, strict=True):
+            more = (fit.part.rows(z, f"release {k + 1}") for k, z in tables.items())
+            rows = reduce(SampledRows.and_also, more, fit.rows)
             parts.append(start.with_rows(rows, rng=child, tick=tick))
         return RegressionPosterior(parts=parts)
 
     def released(self, release: EncodedRelease, l: int) -> Codes:
         """Coded rows of data set l whose values were replaced."""
         codes: Codes = release.codes[l][release.rows]
-        for part in (held.part for held in self.made(release)):
+        for part in (fit.part for fit in self.made(release)):
             check_family(part.name, part.family, self.microdata, codes, f"of release {l + 1}")
         return codes
 
@@ -254,10 +254,10 @@ class RegressionFit(Synthesis):
         """The posterior ``start``, of y or y and Z, with one record's confidential values out."""
         row = record if self.known is None else int(self.known.seen[:record].sum())
         parts = []
-        for held, child in zip(start.parts, rng.spawn(len(start.parts)), strict=True):
-            shorter = 1 if held.part.family.exact else 2
-            rows = held.rows.only(np.arange(len(held.rows.y)) != row)
-            parts.append(held.with_rows(rows, shorter=shorter, rng=child))
+        for fit, child in zip(start.parts, rng.spawn(len(start.parts)), strict=True):
+            shorter = 1 if fit.part.family.exact else 2
+            rows = fit.rows.only(np.arange(len(fit.rows.y)) != row)
+            parts.append(fit.with_rows(rows, shorter=shorter, rng=child))
         return RegressionPosterior(parts=parts)
 
     def knowing(self, known: Flags, release: EncodedRelease, **how: Unpack[How]) -> "RegressionFit":
@@ -265,11 +265,11 @@ class RegressionFit(Synthesis):
         made = self.made(release)
         tick = Ticker(how["progress"], "fit to known records", sum(len(p.draws) for p in made))
         warm, parts = known.mean() >= WARM_SHARE, []
-        for held, child in zip(made, how["rng"].spawn(len(made)), strict=True):
-            start = held
-            if isinstance(held, SampledPart) and not warm:
-                start = replace(held, nuts=Nuts(held.part, held.nuts.nuts_sampler), last=None)
-            parts.append(start.with_rows(held.rows.only(known), rng=child, tick=tick))
+        for fit, child in zip(made, how["rng"].spawn(len(made)), strict=True):
+            start = fit
+            if isinstance(fit, SampledPart) and not warm:
+                start = replace(fit, nuts=Nuts(fit.part, fit.nuts.nuts_sampler), last=None)
+            parts.append(start.with_rows(fit.rows.only(known), rng=child, tick=tick))
         return replace(
             self,
             posterior=RegressionPosterior(parts=parts),
@@ -279,7 +279,7 @@ class RegressionFit(Synthesis):
     def imputed(self, release: EncodedRelease, **how: Unpack[How]) -> ImputedPosterior:
         """p(y_U | y_A, Z^(1..m)), y_U unknown values; a sweep costs n_U J (4 k^2 + m k)."""
         assert self.known is not None
-        parts = [closed(held) for held in self.made(release)]
+        parts = [closed(fit) for fit in self.made(release)]
         tables = [self.released(release, l) for l in range(release.m)]
         unknown = Unknown.of(parts, self.known.seen, tables, release.codes[0])
         tick = Ticker(how["progress"], "unknown records", CHAINS * self._length)
@@ -296,7 +296,7 @@ class RegressionFit(Synthesis):
         self, release: EncodedRelease, draws: npt.NDArray[np.integer] | None = None
     ) -> Array:
         which = np.arange(self.posterior.n_draws) if draws is None else draws
-        parts = [(held.part, held.draws.take(which)) for held in self.made(release)]
+        parts = [(fit.part, fit.draws.take(which)) for fit in self.made(release)]
         out = np.zeros((release.m, len(which)))
         for l in range(release.m):
             z = self.released(release, l)
@@ -308,7 +308,7 @@ class RegressionFit(Synthesis):
     def under(self, model: Any) -> RegressionReweighting | None:
         """The draws under other priors, by weights; None: only a new fit can tell."""
         plain = self.weights is None and self.known is None
-        sampled = not any(isinstance(held, ExternalPart) for held in self.posterior.parts)
+        sampled = not any(isinstance(fit, ExternalPart) for fit in self.posterior.parts)
         alike = same_but(self.model, model, "prior", "priors")
         return RegressionReweighting(model) if plain and sampled and alike else None
 
@@ -328,38 +328,38 @@ def fitted_regressions(
     nuts_sampler, rng, progress, sample = run
     sampled = [p for p in parts if not p.family.exact]
     tick = Ticker(progress, "fit", max(len(sampled), 1) * length.steps)
-    held: list[PartPosterior] = []
+    fit: list[PartPosterior] = []
     for part, child in zip(parts, rng.spawn(len(parts)), strict=True):
         rows = part.rows(data.codes, "the original")._replace(weights=weights)
         if part.family.exact:
-            held.append(ExactPart.fitted(part, rows, length.draws, length.chains, child))
+            fit.append(ExactPart.fitted(part, rows, length.draws, length.chains, child))
         else:
             nuts = Nuts(part, nuts_sampler)
             how: Any = {"rng": child, "tick": tick, "sample": sample}
-            held.append(SampledPart.fitted(part, rows, nuts, length, **how))
+            fit.append(SampledPart.fitted(part, rows, nuts, length, **how))
     diagnostics: dict[str, float] = {}
     if sample:
-        values = np.column_stack([v for p in held for v in flat(p.part, p.draws).values()])
+        values = np.column_stack([v for p in fit for v in flat(p.part, p.draws).values()])
         mixed = mixing(*ess_and_rhat(values, length.chains), length.chains)
         diagnostics = {"draws": length.draws, "chains": length.chains, **mixed}
-    found: Any = {"posterior": RegressionPosterior(parts=held), "diagnostics": diagnostics}
-    found["idata"] = to_idata(held) if sample else None
+    found: Any = {"posterior": RegressionPosterior(parts=fit), "diagnostics": diagnostics}
+    found["idata"] = to_idata(fit) if sample else None
     return RegressionFit(model=model, microdata=data, weights=weights, **found)
 
 
 def from_external(model: Any, data: Microdata, parts: Sequence[Part], draws: Any) -> RegressionFit:
     """A fit of a `Regression` made of draws from elsewhere."""
-    held = [ExternalPart(part=p, draws=_coefficients(p, *_table(p.name, draws))) for p in parts]
-    sizes = {p.part.name: len(p.draws) for p in held}
+    fit = [ExternalPart(part=p, draws=_coefficients(p, *_table(p.name, draws))) for p in parts]
+    sizes = {p.part.name: len(p.draws) for p in fit}
     if len(set(sizes.values())) > 1:
         raise InputError(f"the numbers of draws differ ({sizes}); give the same number of each")
-    chains = held[0].draws.n_chains
+    chains = fit[0].draws.n_chains
     return RegressionFit(
         model=model,
         microdata=data,
-        idata=to_idata(held),
-        posterior=RegressionPosterior(parts=held),
-        diagnostics={"draws": len(held[0].draws) // chains, "chains": chains},
+        idata=to_idata(fit),
+        posterior=RegressionPosterior(parts=fit),
+        diagnostics={"draws": len(fit[0].draws) // chains, "chains": chains},
     )
 
 
@@ -384,9 +384,9 @@ def places(part: Part) -> dict[str, tuple[str, Any]]:
 def to_idata(parts: Sequence[FittedPart]) -> Any:
     """All draws as ArviZ keeps them, one variable a coefficient: ``income: age``."""
     posterior = {
-        f"{held.part.name}: {name}": values.reshape(held.draws.n_chains, -1)
-        for held in parts
-        for name, values in flat(held.part, held.draws).items()
+        f"{fit.part.name}: {name}": values.reshape(fit.draws.n_chains, -1)
+        for fit in parts
+        for name, values in flat(fit.part, fit.draws).items()
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # fewer draws than chains are as they are
@@ -395,8 +395,8 @@ def to_idata(parts: Sequence[FittedPart]) -> Any:
 
 def flat(part: Part, draws: Coefficients) -> dict[str, Array]:
     """Every parameter by its name in a table of draws, each of shape (H,)."""
-    held = {"beta": draws.beta, **draws.extra}
-    return {name: held[key][at] for name, (key, at) in places(part).items()}
+    parameters = {"beta": draws.beta, **draws.extra}
+    return {name: parameters[key][at] for name, (key, at) in places(part).items()}
 
 
 def _table(name: str, draws: Any) -> tuple[pd.DataFrame, int]:
@@ -445,8 +445,8 @@ def _coefficients(part: Part, table: pd.DataFrame, chains: int) -> Coefficients:
     keys = ["beta", *part.family.extra]
     found = {key: np.empty((len(table), *shapes.get(key, ()))) for key in keys}
     for name, (key, at) in places(part).items():
-        told = part.written[at[1]] if key == "beta" else name
-        found[key][at] = _column(part, table, name, told)
+        label = part.written[at[1]] if key == "beta" else name
+        found[key][at] = _column(part, table, name, label)
     beta = found.pop("beta")
     for key, values in found.items():
         right = np.diff(values, axis=1) > 0 if key == "cut" else values > 0
@@ -454,22 +454,22 @@ def _coefficients(part: Part, table: pd.DataFrame, chains: int) -> Coefficients:
     return Coefficients(beta=beta, extra=found, n_chains=chains)
 
 
-def _column(part: Part, table: pd.DataFrame, name: str, told: str) -> Array:
+def _column(part: Part, table: pd.DataFrame, name: str, label: str) -> Array:
     """One coefficient's draws; brms puts b_ in front of its name, and whole levels are 2 or 2.0."""
     names = (name, name.replace(".0]", "]"))
     found = next((c for n in names for c in (n, f"b_{n}") if c in table.columns), None)
     if found is None:
-        of_level = " of one of its levels" * (told != name)
+        of_level = " of one of its levels" * (label != name)
         raise InputError(
-            f"the draws of {part.name!r} lack the coefficient {told!r}{of_level}; they have "
+            f"the draws of {part.name!r} lack the coefficient {label!r}{of_level}; they have "
             f"{len(table.columns)} columns"
         )
     try:
         values = table[found].to_numpy(dtype=float, na_value=np.nan)
     except (TypeError, ValueError):
         values = np.full(1, np.nan)
-    _check(part, told, np.isfinite(values), "be finite numbers")
-    _check(part, told, np.abs(values) <= LARGEST, f"be at most {LARGEST:g} in size")
+    _check(part, label, np.isfinite(values), "be finite numbers")
+    _check(part, label, np.abs(values) <= LARGEST, f"be at most {LARGEST:g} in size")
     return values
 
 

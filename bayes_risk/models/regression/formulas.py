@@ -68,8 +68,8 @@ class Expression:
     def value(self, frame: pd.DataFrame, states: list[dict[str, Any]]) -> Any:
         """Of the rows of a frame; the first time the states are learnt."""
         columns = {name: frame[column] for name, column in self.columns.items()}
-        held = {str(k): state for k, state in enumerate(states)}
-        return eval(self._code, {"__builtins__": {}, **TRANSFORMS, **columns, **held})
+        learnt = {str(k): state for k, state in enumerate(states)}
+        return eval(self._code, {"__builtins__": {}, **TRANSFORMS, **columns, **learnt})
 
 
 def _compiled(text: str) -> tuple[CodeType, int]:
@@ -135,9 +135,9 @@ class Reading:
         """Matrix of the rows of a frame, coded as was learnt; `UnseenLevels` where it cannot be."""
         values = self._values(frame)
         for term, (_, state) in self.spec.encoder_state.items():
-            held = values[term] if term in values else frame.get(term.strip("`"))
-            if "categories" in state and not isinstance(held.dtype, pd.CategoricalDtype):
-                if n := int((~pd.Series(held).isin(state["categories"])).sum()):
+            column = values[term] if term in values else frame.get(term.strip("`"))
+            if "categories" in state and not isinstance(column.dtype, pd.CategoricalDtype):
+                if n := int((~pd.Series(column).isin(state["categories"])).sum()):
                     raise UnseenLevels(str(term), n)
         found = self._evaluated(frame, values, output="numpy")
         return np.asarray(found, dtype=float).reshape(len(frame), -1)

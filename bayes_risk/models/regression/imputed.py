@@ -207,17 +207,17 @@ class Unknown:
 
     @classmethod
     def of(
-        cls, held: Sequence[ExactPart], seen: Flags, tables: Sequence[Codes], first: Codes
+        cls, regressions: Sequence[ExactPart], seen: Flags, tables: Sequence[Codes], first: Codes
     ) -> "Unknown":
         """``tables`` of released rows; ``first``: the first data set, whole."""
         records, known = np.flatnonzero(~seen), []
-        for one in held:
+        for one in regressions:
             data = one.known.data
             rows = zip(data, *(data.plus(z) for z in one.moments(tables)), strict=True)
             known.append(Moments(*map(np.stack, rows)))
         return cls(
-            parts=[one.part for one in held],
-            priors=[one.known.prior for one in held],
+            parts=[one.part for one in regressions],
+            priors=[one.known.prior for one in regressions],
             known=known,
             records=records,
             codes=first[records].astype(float),
@@ -411,9 +411,9 @@ class ImputedRowsPredictive:
 
     def log_sums(self, block: slice, log_weights: Array) -> Array:
         truth = self.targets.profiles[block].astype(float)[None]
-        asked = [self.targets.rows(part.uses, block) for part in self.unknown.parts]
-        codes = [np.concatenate([rows, truth]) for rows, _ in asked]  # distinct, the truth last
-        cells, cell = np.unique([c for _, c in asked], axis=1, return_inverse=True)
+        queries = [self.targets.rows(part.uses, block) for part in self.unknown.parts]
+        codes = [np.concatenate([rows, truth]) for rows, _ in queries]  # distinct, the truth last
+        cells, cell = np.unique([c for _, c in queries], axis=1, return_inverse=True)
         U, G = log_weights.shape[1], cells.shape[1]
         out = np.empty((len(np.unique(self.batch)), G, U))
         for some in blocks(U, len(self.batch) * G):

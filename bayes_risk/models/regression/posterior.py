@@ -187,9 +187,9 @@ class RegressionPredictive(DrawnPredictive):
     draws: Sequence[Coefficients]
 
     @classmethod
-    def of(cls, held: Sequence[Any], targets: Targets) -> "RegressionPredictive":
+    def of(cls, regressions: Sequence[Any], targets: Targets) -> "RegressionPredictive":
         """Of fitted regressions; one chain alone is cut into up to five."""
-        parts, draws = [one.part for one in held], [one.draws for one in held]
+        parts, draws = [one.part for one in regressions], [one.draws for one in regressions]
         H, chains = len(draws[0]), draws[0].n_chains
         if chains == 1 and H >= 25:
             chains = next(c for c in (5, 4, 3, 2, 1) if H % c == 0)
@@ -387,32 +387,32 @@ class RegressionPosterior:
 
     def predictives(self, targets: Targets, *, rng: Rng) -> list[RegressionPredictive]:
         """One for each regression in which a guess appears, as outcome or in the formula."""
-        return [RegressionPredictive.of([held], targets) for held in touched(self.parts, targets)]
+        return [RegressionPredictive.of([fit], targets) for fit in touched(self.parts, targets)]
 
     def doubled(self, *, rng: Rng, n_jobs: int) -> "RegressionPosterior":
         """As many draws again, sampled chains going on where they stopped."""
         parts = []
-        for held, child in zip(self.parts, rng.spawn(len(self.parts)), strict=True):
-            more = held.with_rows(held.rows, rng=child)
-            parts.append(replace(more, draws=held.draws.and_then(more.draws)))
+        for fit, child in zip(self.parts, rng.spawn(len(self.parts)), strict=True):
+            more = fit.with_rows(fit.rows, rng=child)
+            parts.append(replace(more, draws=fit.draws.and_then(more.draws)))
         return RegressionPosterior(parts=parts)
 
 
 def touched(parts: Sequence[Any], targets: Targets) -> list[Any]:
     """Regressions in which a guess appears."""
     guessed = set(targets.columns.tolist())
-    return [held for held in parts if guessed & held.part.uses]
+    return [fit for fit in parts if guessed & fit.part.uses]
 
 
-def closed(held: FittedPart) -> ExactPart:
+def closed(fit: FittedPart) -> ExactPart:
     """The regression, if its estimate is known in closed form."""
-    if isinstance(held, ExactPart):
-        return held
+    if isinstance(fit, ExactPart):
+        return fit
     raise InputError(
         "parameters",
         "plug-in",
-        f"is offered for normal and log-normal regressions fitted here; column {held.part.name!r} "
-        f"has family {type(held.part.family).__name__}, or draws brought from elsewhere: use "
+        f"is offered for normal and log-normal regressions fitted here; column {fit.part.name!r} "
+        f"has family {type(fit.part.family).__name__}, or draws brought from elsewhere: use "
         'parameters="independent"',
     )
 
@@ -446,8 +446,8 @@ class ClosedPosterior:
         """One for each regression in which a guess appears."""
         batch = batch_of_draws(self.n_draws, CHAINS)
         return [
-            ClosedPredictive(log_p=held.log_predictive(targets), batch=batch)
-            for held in touched(self.parts, targets)
+            ClosedPredictive(log_p=fit.log_predictive(targets), batch=batch)
+            for fit in touched(self.parts, targets)
         ]
 
     def doubled(self, *, rng: Rng, n_jobs: int) -> "ClosedPosterior":
@@ -467,29 +467,29 @@ class RegressionReweighting:
         """Predictives, with the log ratio of priors of each draw (H,), 0 where drawn again."""
         found = list[tuple[Predictive, Array]]()
         parts = touched(posterior.parts, targets)
-        for held, child in zip(parts, rng.spawn(len(parts)), strict=True):
-            other, ratio = self._under(held), np.zeros(len(held.draws))
-            if isinstance(held, ExactPart):  # drawn again
-                held = other.with_rows(held.rows, rng=child)
+        for fit, child in zip(parts, rng.spawn(len(parts)), strict=True):
+            other, ratio = self._under(fit), np.zeros(len(fit.draws))
+            if isinstance(fit, ExactPart):  # drawn again
+                fit = other.with_rows(fit.rows, rng=child)
             else:
-                ratio = log_prior_of(other.part, held.draws) - log_prior_of(held.part, held.draws)
-            found.append((RegressionPredictive.of([held], targets), ratio))
+                ratio = log_prior_of(other.part, fit.draws) - log_prior_of(fit.part, fit.draws)
+            found.append((RegressionPredictive.of([fit], targets), ratio))
         return found
 
     def started(self, posterior: RegressionPosterior) -> RegressionPosterior:
         """The posterior, to be sampled under the other declaration from where it stopped."""
         parts: list[PartPosterior] = []
-        for held in posterior.parts:
-            new = self._under(held)
+        for fit in posterior.parts:
+            new = self._under(fit)
             if isinstance(new, SampledPart):
                 new = replace(new, nuts=new.nuts.of(new.part))
             parts.append(new)
         return replace(posterior, parts=parts)
 
-    def _under(self, held: PartPosterior) -> Any:
+    def _under(self, fit: PartPosterior) -> Any:
         """A regression with its other prior."""
-        prior = self.model.prior_of(held.part.name)
-        return replace(held, part=replace(held.part, prior=prior))
+        prior = self.model.prior_of(fit.part.name)
+        return replace(fit, part=replace(fit.part, prior=prior))
 
 
 def log_prior_of(part: Part, draws: Coefficients) -> Array:

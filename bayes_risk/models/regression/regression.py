@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.progress import Asked, shows_progress
+from bayes_risk._core.progress import ProgressOption, shows_progress
 from bayes_risk._core.validate import known_columns, one_of, positive
 from bayes_risk.data.microdata import Microdata, Number, checked_table
 from bayes_risk.data.record_weights import checked_weights, survey_weights
@@ -121,7 +121,7 @@ class Regression(Declaration):
         sample: bool = True,
         random_seed: int | np.random.Generator | None = None,
         n_jobs: int = 1,
-        progress: Asked = None,
+        progress: ProgressOption = None,
     ) -> RegressionFit:
         """Sample p(Theta | y): normal and log-normal regressions exactly, the others by NUTS.
 

@@ -355,12 +355,12 @@ def _binned(table: Array, edges: dict[int, Array]) -> npt.NDArray[np.int64]:
 
 def _associated(bins: Ints, j: int) -> list[int]:
     """Other columns by what they tell of column j: mutual information, less its bias."""
-    n, told = len(bins), dict[int, float]()
+    n, information = len(bins), dict[int, float]()
     for k in range(bins.shape[1]):
         if k != j:
             pairs = np.unique(bins[:, [j, k]], axis=0, return_counts=True)[1]
             own, other = (np.unique(bins[:, c], return_counts=True)[1] for c in (j, k))
             entropy = [-(c / n * np.log(c / n)).sum() for c in (own, other, pairs)]
             bias = (len(pairs) - len(own) - len(other) + 1) / (2 * n)
-            told[k] = float(entropy[0] + entropy[1] - entropy[2] - bias)
-    return sorted(told, key=lambda k: -told[k])
+            information[k] = float(entropy[0] + entropy[1] - entropy[2] - bias)
+    return sorted(information, key=lambda k: -information[k])

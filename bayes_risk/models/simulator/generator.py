@@ -88,12 +88,12 @@ class Command:
     def _run(self, words: list[str], folder: Path, log: Path) -> None:
         if sys.platform == "linux" and starts_processes():
             words = [sys.executable, "-IS", "-c", ENDING, str(os.getpid()), *words]
-        with log.open("wb") as said:
+        with log.open("wb") as output:
             process = subprocess.Popen(  # noqa: S603
                 words,
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
-                stdout=said,
+                stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )

@@ -208,8 +208,8 @@ class _Sums:
         N, ridge = float(self.sizes.sum()), np.eye(len(w)) * penalty
 
         def loss(w: Array) -> tuple[Array, float]:
-            p, lost = self.of(w[None])
-            return p, float(lost[0]) / N + 0.5 * penalty * float(w @ w)
+            p, losses = self.of(w[None])
+            return p, float(losses[0]) / N + 0.5 * penalty * float(w @ w)
 
         p, value = loss(w)
         for left in reversed(range(NEWTON)):

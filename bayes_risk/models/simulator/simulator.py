@@ -195,8 +195,8 @@ class SimulatorFit(Fitted):
 
     def mechanism(self, release: EncodedRelease) -> str:
         kind = "a function of Python" if self.model.command is None else "a command"
-        said = "a record is expected as the margins of the others have it"
-        return f"{kind}, known by its runs alone; {said}; {drawn_in_words(self, release)}"
+        phrase = "a record is expected as the margins of the others have it"
+        return f"{kind}, known by its runs alone; {phrase}; {drawn_in_words(self, release)}"
 
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
         """Simulated evidence, of any rows, for who knows every other record."""
@@ -384,11 +384,11 @@ def _log_density(values: Array, guesses: Array, own: Array) -> Array:
     width = 0.9 * float(spread) * n**-0.2
     ends = values.min() - 4 * width, values.max() + 4 * width
     line = np.linspace(*ends, POINTS)
-    held, at = np.unique(values, return_counts=True)
+    distinct, at = np.unique(values, return_counts=True)
     total = np.zeros(POINTS)
-    for part in range(0, len(held), POINTS):
+    for part in range(0, len(distinct), POINTS):
         some = slice(part, part + POINTS)
-        total += _kernel((line[:, None] - held[some]) / width) @ at[some]
+        total += _kernel((line[:, None] - distinct[some]) / width) @ at[some]
     found = np.interp(guesses, line, total, left=0.0, right=0.0)
     found = np.maximum(found - _kernel((guesses - own) / width), 0.0) / ((n - 1) * width)
     far = ends[1] - ends[0]

@@ -84,20 +84,20 @@ def trees_with_guesses(predictors, axis, outcome, guesses, min_leaf, near, out):
     node = sums, count, crit, left, n_left, square
     orders, ranks = np.empty((P + 1, D), np.int64), np.empty((P, D), np.int64)
     _sum(X, outcome, near[0], node)
-    score, held = (sums * axis.reshape(P, 1, C)).sum(axis=2), count.copy()
+    score, counts = (sums * axis.reshape(P, 1, C)).sum(axis=2), count.copy()
     moved, apart = np.zeros((Q, P), np.bool_), np.zeros(len(X), np.bool_)
     for p in range(P):
         orders[P] = np.arange(D)
         orders[p] = orders[P]
         if not ordered[p]:
-            _order(score[p], held[p], orders[P], 0, 0.0, orders[p])
+            _order(score[p], counts[p], orders[P], 0, 0.0, orders[p])
             for q in range(Q):
                 i = record[q]
                 off = axis[p, new[q]] * put[q] - axis[p, kind[i]] * value[i]
-                _order(score[p], held[p], orders[p], X[i, p], off, orders[P])
+                _order(score[p], counts[p], orders[p], X[i, p], off, orders[P])
                 moved[q, p] = (orders[P] != orders[p]).any()
         ranks[p, orders[p]] = np.arange(D)
-    by_guess = moved, axis, score, held, orders, ranks
+    by_guess = moved, axis, score, counts, orders, ranks
     floor, none = FLOOR * (value**2).mean(), np.arange(0)
     stack = [(near[0], near[1], np.arange(Q), np.arange(int(Q == 0)))]
     while len(stack) > 0:
@@ -177,14 +177,14 @@ def _sum(X, outcome, rows, node):
 
 
 @numba.njit(cache=True, nogil=True)
-def _order(score, held, start, level, off, out):
+def _order(score, counts, start, level, off, out):
     """Levels of a predictor by their mean scores, one with ``off``; those of nobody last."""
     for at in range(len(start)):
         l, to = start[at], at
-        mine = (score[l] + (off if l == level else 0.0)) / held[l] if held[l] > 0 else np.inf
+        mine = (score[l] + (off if l == level else 0.0)) / counts[l] if counts[l] > 0 else np.inf
         while to > 0:
             b = out[to - 1]
-            its = (score[b] + (off if b == level else 0.0)) / held[b] if held[b] > 0 else np.inf
+            its = (score[b] + (off if b == level else 0.0)) / counts[b] if counts[b] > 0 else np.inf
             if its < mine or (its == mine and b < l):
                 break
             out[to] = b
@@ -229,7 +229,7 @@ def _chosen(q, predictors, outcome, guesses, min_leaf, of, node, by_guess):
     """The split of largest score with guess q: predictor, place, row of orders; -1: a leaf."""
     X, levels = predictors[0], predictors[2]
     _, count, crit, left, n_left, square = node
-    moved, axis, score, held, orders, ranks = by_guess
+    moved, axis, score, counts, orders, ranks = by_guess
     pure, total, n, least = of
     i, g, w, P = guesses[0][q], guesses[1][q], guesses[2][q], len(levels)
     c, v = outcome[0][i], outcome[1][i]
@@ -249,7 +249,7 @@ def _chosen(q, predictors, outcome, guesses, min_leaf, of, node, by_guess):
                         best, at_p, at_rank, at_order = found, p, at, p
         else:
             off, on_left = axis[p, g] * w - axis[p, c] * v, False
-            _order(score[p], held[p], orders[p], X[i, p], off, orders[P])
+            _order(score[p], counts[p], orders[p], X[i, p], off, orders[P])
             _cumulate(node[0][p], count[p], orders[P], total, left[P], n_left[P], square[P])
             for at in range(levels[p] - 1):
                 a, level = n_left[P, at], orders[P, at]
@@ -260,7 +260,7 @@ def _chosen(q, predictors, outcome, guesses, min_leaf, of, node, by_guess):
                         best, at_p, at_rank, at_order = found, p, at, P
     if at_order == P:
         off = axis[at_p, g] * w - axis[at_p, c] * v
-        _order(score[at_p], held[at_p], orders[at_p], X[i, at_p], off, orders[P])
+        _order(score[at_p], counts[at_p], orders[at_p], X[i, at_p], off, orders[P])
     return at_p, at_rank, at_order
 
 

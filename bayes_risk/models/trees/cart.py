@@ -11,7 +11,7 @@ from scipy.special import ndtr, ndtri
 
 from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.progress import Asked, shows_progress
+from bayes_risk._core.progress import ProgressOption, shows_progress
 from bayes_risk._core.validate import known_columns, one_of, positive, whole_number
 from bayes_risk.data.microdata import Codes, Microdata, Number
 from bayes_risk.data.record_weights import checked_weights, survey_weights, weights_in_words
@@ -64,25 +64,25 @@ def draw_donors(
     order = np.argsort(nodes, kind="stable")
     used, first = np.unique(nodes[order], return_index=True)
     for node, rows in zip(used.tolist(), np.split(order, first[1:]), strict=True):
-        held = tree.donors[tree.begin[node] : tree.end[node]]
+        donors = tree.donors[tree.begin[node] : tree.end[node]]
         if kind == PLAIN and weights is None:
-            out[rows] = held[rng.integers(len(held), size=len(rows))]
+            out[rows] = donors[rng.integers(len(donors), size=len(rows))]
             continue
         if shares is not None and node in shares:
             edges = shares[node]
         elif weights is None:
-            edges = np.cumsum(rng.standard_exponential(len(held)))
+            edges = np.cumsum(rng.standard_exponential(len(donors)))
         elif kind == PLAIN:
-            edges = np.cumsum(weights[held])
+            edges = np.cumsum(weights[donors])
         else:
             # gamma draws up to a common factor, in logs: with small shapes all may underflow.
             # Gamma(a) = Gamma(a + 1) U^(1/a)
-            a = weights[held]
+            a = weights[donors]
             log_g = np.log(rng.standard_gamma(a + 1.0)) + np.log1p(-rng.random(len(a))) / a
             edges = np.cumsum(np.exp(log_g - log_g.max()))
         if shares is not None:
             shares[node] = edges
-        out[rows] = held[np.searchsorted(edges, rng.random(len(rows)) * edges[-1])]
+        out[rows] = donors[np.searchsorted(edges, rng.random(len(rows)) * edges[-1])]
     return out
 
 
@@ -90,12 +90,12 @@ def kernel_draws(tree: Tree, y: Array, nodes: Ints, values: Array, rng: Rng) -> 
     """Draws from kernels (Silverman's bandwidth) around values (R,), cut off at a node's range."""
     out = values.astype(float)
     for node in np.unique(nodes).tolist():
-        held = y[tree.donors[tree.begin[node] : tree.end[node]]]
+        genuine = y[tree.donors[tree.begin[node] : tree.end[node]]]
         rows = np.flatnonzero(nodes == node)
-        low, high = float(held.min()), float(held.max())
+        low, high = float(genuine.min()), float(genuine.max())
         if low == high:
             continue
-        h = bandwidth(held)
+        h = bandwidth(genuine)
         edges = ndtr((low - out[rows]) / h), ndtr((high - out[rows]) / h)
         drawn = out[rows] + h * ndtri(rng.uniform(*edges))
         out[rows] = np.clip(drawn, low, high)
@@ -141,7 +141,7 @@ class CARTFit(Synthesis):
         further = offers(self, "knowing", "trees", "log-prior")
         further += offers(self, "factors") if self.known is None else []
         if not intruder.knows_less:
-            names = [self._way(release), *["refit"] * (self.of_release is None)]
+            names = [self._computation(release), *["refit"] * (self.of_release is None)]
             return Capabilities([*offers(self, computed=names), *further], any_rows=True)
         made = np.flatnonzero(release.columns)
         split = any(np.isin(tree.split_columns, made).any() for tree in trees)
@@ -152,7 +152,7 @@ class CARTFit(Synthesis):
         words = IN_WORDS.get(name, "")
         return Capabilities([Offer(name, compute=compute, in_words=words), *further])
 
-    def _way(self, release: EncodedRelease) -> str:
+    def _computation(self, release: EncodedRelease) -> str:
         """How the evidence of known splits is computed."""
         if self.of_release is not None or self._kind(drawn_as(self, release)) != BAYESIAN:
             return "exact"
@@ -238,11 +238,11 @@ class CARTFit(Synthesis):
             trees, codes = self._trees(l, len(request.rngs)), request.table()
             if l == 0 or request.parameters != "shared":
                 shares = [{} for _ in trees]
-            for tree, held in zip(trees, shares, strict=True):
+            for tree, share in zip(trees, shares, strict=True):
                 if self.microdata.columns[tree.column] not in request.columns:
                     continue
                 nodes = tree.node(codes[mask])
-                donors = draw_donors(tree, nodes, kind, rng, self.weights, held)
+                donors = draw_donors(tree, nodes, kind, rng, self.weights, share)
                 values = genuine[donors, tree.column]
                 if self._smoothed(tree):
                     values = kernel_draws(tree, genuine[:, tree.column], nodes, values, rng)
@@ -415,7 +415,7 @@ class CART(Declaration):
         weights: Any = None,
         sample: bool = True,
         random_seed: int | np.random.Generator | None = None,
-        progress: Asked = None,
+        progress: ProgressOption = None,
     ) -> CARTFit:
         """Grow the trees.
 

@@ -80,12 +80,12 @@ class LeafCounts(NamedTuple):
         R = np.bincount(nodes, minlength=tree.n_nodes)
         released, r = np.unique(nodes * V + np.searchsorted(values, z), return_counts=True)
         once = np.ones(len(y)) if weights is None else weights
-        held, counted = [released[:0]], [once[:0]]
+        genuine, counted = [released[:0]], [once[:0]]
         for node in np.flatnonzero(R).tolist():
             donors = tree.donors[tree.begin[node] : tree.end[node]]
-            held.append(node * V + place[donors])
+            genuine.append(node * V + place[donors])
             counted.append(once[donors])
-        there = np.concatenate(held)
+        there = np.concatenate(genuine)
         keys = np.union1d(there, released)
         n, counts = np.zeros(len(keys)), np.zeros(len(keys), dtype=np.int64)
         np.add.at(n, np.searchsorted(keys, there), np.concatenate(counted))
@@ -109,15 +109,15 @@ class LeafCounts(NamedTuple):
             return -np.inf
         node = np.flatnonzero(self.R)
         N, R, n, r = self.N[node], self.R[node], self.n, self.r
-        held = n > 0
+        occurs = n > 0
         if kind == PLAIN:
-            return float((r[held] * np.log(n[held])).sum() - (R * np.log(N)).sum())
+            return float((r[occurs] * np.log(n[occurs])).sum() - (R * np.log(N)).sum())
         total = (gammaln(N) - gammaln(N + R)).sum()
-        return float(total + (gammaln(n[held] + r[held]) - gammaln(n[held])).sum())
+        return float(total + (gammaln(n[occurs] + r[occurs]) - gammaln(n[occurs])).sum())
 
 
 @numba.njit(cache=True, nogil=True)
-def _held(shown, node, value):
+def _counts_of(shown, node, value):
     """n and r of a value in a node, by its place among all values; of no value (-1) none."""
     key, place = node * len(shown.values) + value, len(shown.keys)
     if value >= 0:
@@ -144,7 +144,7 @@ def _step(kind, n, r, w):
 @numba.njit(cache=True, nogil=True)
 def _gain(shown, kind, floored, node, old, new, w):
     """Change of log p when a record of weight w takes a value from a node, brings another one."""
-    (n_old, r_old), (n_new, r_new) = _held(shown, node, old), _held(shown, node, new)
+    (n_old, r_old), (n_new, r_new) = _counts_of(shown, node, old), _counts_of(shown, node, new)
     N, R, (floor, left, sums) = shown.N[node], shown.R[node], floored
     if sums.shape[1] == 0:
         gain = _step(kind, n_new, r_new, w) - _step(kind, n_old - w, r_old, w)
@@ -171,13 +171,13 @@ def _gains(tree, shown, kind, floored, own, guess, weight, out):
     for u in range(out.shape[1]):
         for g in range(out.shape[0]):
             leaf, total = (guess[0][g, u], own[0][u]), 0.0
-            for way in range(2):  # nodes above the guess, then those above the truth alone
-                node, other = leaf[way], begin[leaf[1 - way]]
+            for side in range(2):  # nodes above the guess, then those above the truth alone
+                node, other = leaf[side], begin[leaf[1 - side]]
                 while node >= 0:
                     both = begin[node] <= other and other < end[node]
-                    old = own[1][u] if both or way == 1 else -1
-                    new = guess[1][g, u] if way == 0 else -1
-                    if shown.R[node] > 0 and old != new and not (both and way == 1):
+                    old = own[1][u] if both or side == 1 else -1
+                    new = guess[1][g, u] if side == 0 else -1
+                    if shown.R[node] > 0 and old != new and not (both and side == 1):
                         total += _gain(shown, kind, floored, node, old, new, weight[u])
                     node = parent[node]
             out[g, u] = total
@@ -267,10 +267,10 @@ def _genuine(leaves: Leaves, tree: Tree, z: Codes, targets: Targets) -> Array:
         sums = np.stack([floored.sums(shown, change) for change in (-1, 0, 1)])
         given = floored.floor, floored.left, sums
     leaf, out = tree.leaf(targets.profiles), np.empty(guesses.shape[:2])
-    held = np.searchsorted(shown.values, tree.outcome(targets.profiles[:, j]))
+    own_place = np.searchsorted(shown.values, tree.outcome(targets.profiles[:, j]))
     for block in blocks(len(targets), 4 * len(guesses)):
         at, value, cell = leaf_rows(tree, targets, block)
-        own, guess = (leaf[block], held[block]), (at, np.searchsorted(shown.values, value))
+        own, guess = (leaf[block], own_place[block]), (at, np.searchsorted(shown.values, value))
         gain, place = np.empty(at.shape), (tree.parent, tree.begin, tree.end)
         _gains(place, shown, leaves.kind, given, own, guess, targets.weight[block], gain)
         out[:, block] = gain[cell]
@@ -376,9 +376,9 @@ def _expected(data: Microdata, tree: Tree, seen: Ints, targets: Targets) -> Arra
     variable = data.variables[tree.column]
     whole = getattr(getattr(tree, "of", None), "rest", None) is None
     if isinstance(variable, Number) and whole:
-        held = at < tree.n_drawn
-        spread = Spread.without(y[held], tree.outcome(own), targets.fitted)
-        found = _of_numbers((at[held], y[held], seen[held]), leaf, value, targets, spread)
+        drawn = at < tree.n_drawn
+        spread = Spread.without(y[drawn], tree.outcome(own), targets.fitted)
+        found = _of_numbers((at[drawn], y[drawn], seen[drawn]), leaf, value, targets, spread)
     else:
         levels = np.unique(np.concatenate([y, value.ravel()]))
         d, mine = variable.n_levels or len(levels), tree.outcome(own)
@@ -391,16 +391,16 @@ def _expected(data: Microdata, tree: Tree, seen: Ints, targets: Targets) -> Arra
 
 
 def _of_numbers(
-    held: tuple[Ints, Array, Ints], leaf: Ints, value: Array, targets: Targets, spread: Spread
+    records: tuple[Ints, Array, Ints], leaf: Ints, value: Array, targets: Targets, spread: Spread
 ) -> Array:
-    """Leaf by leaf: ``held`` leaves, values and rows of the records seen."""
-    at, y, rows = held
+    """Leaf by leaf: ``records`` leaves, values and rows of the records seen."""
+    at, y, rows = records
     out, target = np.empty(leaf.size), np.broadcast_to(np.arange(len(targets)), leaf.shape).ravel()
     record = np.where(targets.fitted, targets.record, -1)[target]
     order = np.argsort(at, kind="stable")
-    asked, points = np.argsort(leaf.ravel(), kind="stable"), value.ravel()
-    nodes, begin = np.unique(leaf.ravel()[asked], return_index=True)
-    for node, some in zip(nodes, np.split(asked, begin[1:]), strict=True):
+    by_leaf, points = np.argsort(leaf.ravel(), kind="stable"), value.ravel()
+    nodes, begin = np.unique(leaf.ravel()[by_leaf], return_index=True)
+    for node, some in zip(nodes, np.split(by_leaf, begin[1:]), strict=True):
         who = order[slice(*np.searchsorted(at[order], [node, node + 1]))]
         for block in blocks(len(some), max(len(who), 1)):
             k = some[block]

@@ -47,7 +47,7 @@ def node_counts(
     seen = leaves._replace(weights=known.astype(float))
     counts = LeafCounts.of(seen, tree, np.concatenate(leaves.z), [guessed])
     j, V, shown = tree.column, len(counts.values), counts.r > 0
-    keys, held = counts.keys[shown], counts.n[shown].astype(np.int64)
+    keys, frequency = counts.keys[shown], counts.n[shown].astype(np.int64)
     r = np.zeros((len(counts.keys), len(leaves.z)), dtype=np.int64)
     for l, z in enumerate(leaves.z):
         np.add.at(r[:, l], counts.places(tree.node(z), z[:, j]), 1)
@@ -56,11 +56,11 @@ def node_counts(
         r = r.sum(axis=1, keepdims=True)
     R = np.zeros((tree.n_nodes, r.shape[1]), dtype=np.int64)
     np.add.at(R, node, r)
-    table = np.column_stack([node, held, np.sort(r, axis=1)])
+    table = np.column_stack([node, frequency, np.sort(r, axis=1)])
     types, kind, times = np.unique(table, axis=0, return_inverse=True, return_counts=True)
     first = np.searchsorted(types[:, 0], np.arange(tree.n_nodes + 1))
     n_known = counts.N.astype(np.int64)
-    rest = n_known - np.bincount(node, weights=held, minlength=tree.n_nodes).astype(np.int64)
+    rest = n_known - np.bincount(node, weights=frequency, minlength=tree.n_nodes).astype(np.int64)
     # a number may be any that the column shows
     levels = leaves.data.variables[j].n_levels or len(np.unique(keys % V))
     weight = 1.0 / levels
@@ -328,18 +328,18 @@ def _of_tree(leaves: Leaves, tree: Tree, known: Flags, targets: Targets) -> Arra
     own, guess = (np.searchsorted(values, y) for y in (targets.profiles[:, tree.column], guessed))
     moves = Moves.of(tree, by_node[2].any(axis=1), tree.leaf(targets.profiles), leaf)
     _, taken, put, g, u = moves
-    told = known[targets.record]
-    moves = moves.only(~(taken & put & told[u] & (own[u] == guess[g, u])))  # others stay as it is
+    knows = known[targets.record]
+    moves = moves.only(~(taken & put & knows[u] & (own[u] == guess[g, u])))  # others stay as it is
     node, taken, put, g, u = moves
     width = np.diff(types[0])
 
     def type_of(value: Ints) -> Ints:
         """Of values in the nodes; of those that a node never shows the last."""
-        asked = node * len(values) + value
-        place = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
-        return np.asarray(np.where(keys[place] == asked, kind[place], width[node]))
+        key = node * len(values) + value
+        place = np.minimum(np.searchsorted(keys, key), len(keys) - 1)
+        return np.asarray(np.where(keys[place] == key, kind[place], width[node]))
 
-    row = np.where(told[u], type_of(own[u]), width[node] + 1)
+    row = np.where(knows[u], type_of(own[u]), width[node] + 1)
     row = np.where(taken, row, width[node] + 2)
     column = np.where(put, type_of(guess[g, u]), width[node] + 1)
     cells = np.concatenate([[0], np.cumsum((width + 3) * (width + 2))])

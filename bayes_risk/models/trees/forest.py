@@ -19,7 +19,7 @@ import pandas as pd
 from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.parallel import in_order
-from bayes_risk._core.progress import Asked, shows_progress
+from bayes_risk._core.progress import ProgressOption, shows_progress
 from bayes_risk._core.validate import is_number, known_columns, one_of, whole_number
 from bayes_risk.data.microdata import Codes, Microdata, Number
 from bayes_risk.data.record_weights import no_weights
@@ -258,9 +258,9 @@ def values_by_leaf(codes: Codes, z: Codes, drawn: Sequence[int]) -> Codes:
 
 def log_p(votes: Counts, z: npt.NDArray[np.integer], dirichlet: float) -> float:
     """log prod_k (votes[k, z_k] + a) / (T_k + K a); minus infinity: a value without votes."""
-    held = np.take_along_axis(votes, z.astype(np.int64)[:, None], axis=1)[:, 0] + dirichlet
+    shown = np.take_along_axis(votes, z.astype(np.int64)[:, None], axis=1)[:, 0] + dirichlet
     with np.errstate(divide="ignore"):
-        return float((np.log(held) - np.log(votes.sum(axis=1) + votes.shape[1] * dirichlet)).sum())
+        return float((np.log(shown) - np.log(votes.sum(axis=1) + votes.shape[1] * dirichlet)).sum())
 
 
 def draw_levels(votes: Counts, dirichlet: float, rng: Rng) -> Ints:
@@ -358,7 +358,7 @@ chain='all-others')
         sample: bool = True,
         random_seed: int | np.random.Generator | None = None,
         n_jobs: int = 1,
-        progress: Asked = None,
+        progress: ProgressOption = None,
     ) -> ForestFit:
         """Grow the forests.
 

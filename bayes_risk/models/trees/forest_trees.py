@@ -151,10 +151,10 @@ def _grown(X: Singles, y: Ints, K: int, seed: int, min_leaf: int) -> tuple[Any, 
         raise ModelError(
             "this scikit-learn does not number the nodes of a tree depth first; install 1.6 to 1.9"
         )
-    held = np.bincount(
+    votes = np.bincount(
         grown.apply(X) * K + y, weights=bag.astype(float), minlength=len(leaf) * K
     ).reshape(-1, K)
-    label = held.argmax(axis=1)  # ties: the lowest level
+    label = votes.argmax(axis=1)  # ties: the lowest level
     feature = np.where(leaf, -1, grown.feature).astype(np.int16)
     right = np.where(leaf, label, grown.children_right).astype(np.int32)
     return feature, _single(grown.threshold), right
@@ -202,7 +202,7 @@ class Composition(NamedTuple):
     trees: Trees
     y: Ints  # (r,): outcome of the records replaced
     place: Ints  # (n,): their number or -1
-    held: Counts  # (nodes, K): records of the bootstrap sample, counted as often as drawn
+    counts: Counts  # (nodes, K): records of the bootstrap sample, counted as often as drawn
     parent: Counts  # (nodes,): -1 at roots
 
     @classmethod
@@ -211,10 +211,10 @@ class Composition(NamedTuple):
         y = codes[trees.rows, trees.column].astype(np.int64)
         place = np.full(len(codes), -1, dtype=np.int64)
         place[trees.rows] = np.arange(len(trees.rows))
-        held = np.zeros((len(trees.right), trees.K), dtype=np.int32)
+        counts = np.zeros((len(trees.right), trees.K), dtype=np.int32)
         parent = np.full(len(trees.right), -1, dtype=np.int32)
-        _compose(trees.encoded(codes[trees.rows]), y, trees.bags, trees.nodes, held, parent)
-        return cls(trees, y, place, held, parent)
+        _compose(trees.encoded(codes[trees.rows]), y, trees.bags, trees.nodes, counts, parent)
+        return cls(trees, y, place, counts, parent)
 
 
 class ReleasedVotes(NamedTuple):
@@ -272,7 +272,7 @@ def log_gains(
     for l, one in enumerate(shown):
         found[:, :, drawn] = one.codes[targets.record][:, drawn]
         _gains(
-            (trees.start, trees.right, base.held, base.parent, trees.bags),
+            (trees.start, trees.right, base.counts, base.parent, trees.bags),
             one[1:],
             who,
             moves,
@@ -297,7 +297,7 @@ def _of_cells(cell: Ints, coarser: Ints) -> Ints:
 
 
 @numba.njit(cache=True, nogil=True)
-def _compose(X, y, bags, nodes, held, parent):
+def _compose(X, y, bags, nodes, counts, parent):
     """Count the bootstrap sample of each tree in every node from the root to the leaf."""
     start, feature, threshold, right = nodes
     for t in range(len(start) - 1):
@@ -312,7 +312,7 @@ def _compose(X, y, bags, nodes, held, parent):
                 continue
             node = _leaf(X, i, first, feature, threshold, right)
             while node >= 0:
-                held[first + node, y[i]] += b
+                counts[first + node, y[i]] += b
                 node = parent[first + node]
 
 
@@ -335,36 +335,36 @@ def _index(leaves, z, bags, start, right, votes, order, begin):
 
 
 @numba.njit(cache=True, nogil=True)
-def _majority(held, b, out_of, into):
+def _majority(counts, b, out_of, into):
     """Most frequent level when b records move; of several the lowest, -1 if nobody is left."""
     best, most = -1, 0
-    for v in range(len(held)):
-        n = held[v] - (b if v == out_of else 0) + (b if v == into else 0)
+    for v in range(len(counts)):
+        n = counts[v] - (b if v == out_of else 0) + (b if v == into else 0)
         if n > most:
             best, most = v, n
     return best
 
 
 @numba.njit(cache=True, nogil=True)
-def _left_behind(held, parent, first, leaf, b, own, goes_to, value):
+def _left_behind(counts, parent, first, leaf, b, own, goes_to, value):
     """What a leaf votes for without the target; emptied, as the node above that holds a record."""
-    vote, node = _majority(held[first + leaf], b, own, -1), leaf
+    vote, node = _majority(counts[first + leaf], b, own, -1), leaf
     while vote < 0:
         node = parent[first + node]
         below = goes_to
         while below > node:  # numbered depth first: ancestors have lower numbers
             below = parent[first + below]
-        vote = _majority(held[first + node], b, own, value if below == node else -1)
+        vote = _majority(counts[first + node], b, own, value if below == node else -1)
     return vote
 
 
 @numba.njit(cache=True, nogil=True)
-def _changed(held, parent, first, b, leaf0, own, leaf1, value):
+def _changed(counts, parent, first, b, leaf0, own, leaf1, value):
     """What two leaves vote for when the target moves from one to the other; -1: as before."""
     if leaf0 != leaf1:
-        left = _left_behind(held, parent, first, leaf0, b, own, leaf1, value)
-        return left, _majority(held[first + leaf1], b, -1, value)
-    return -1, (_majority(held[first + leaf1], b, own, value) if value != own else -1)
+        left = _left_behind(counts, parent, first, leaf0, b, own, leaf1, value)
+        return left, _majority(counts[first + leaf1], b, -1, value)
+    return -1, (_majority(counts[first + leaf1], b, own, value) if value != own else -1)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -400,7 +400,7 @@ def _gains(forest, shown, whos, moves, found, log_votes, out):
     of guesses, and the P of each G'. ``found``: leaves of released records (T, F, U), the F of
     each.
     """
-    start, right, held, parent, bags = forest
+    start, right, counts, parent, bags = forest
     z, votes, order, begin, out_of_bag = shown
     own_value, value, own_leaf, guess_leaf, by = moves
     found_leaf, of = found
@@ -415,7 +415,7 @@ def _gains(forest, shown, whos, moves, found, log_votes, out):
                 leaf0, leaf1 = int(own_leaf[t, u]), int(guess_leaf[t, by[g], u])
                 vote0 = vote1 = -1
                 if b > 0:
-                    vote0, vote1 = _changed(held, parent, first, b, leaf0, own, leaf1, v)
+                    vote0, vote1 = _changed(counts, parent, first, b, leaf0, own, leaf1, v)
                 for leaf, vote in ((leaf0, vote0), (leaf1, vote1)):
                     old, at = right[first + leaf], first + t + leaf
                     if vote >= 0 and vote != old:

@@ -44,16 +44,16 @@ NO_DRAWS = (np.uint64(0), 1, 0)
 
 
 @numba.njit(cache=True, nogil=True)
-def changes(held, z, whole, draws, questions, answers):
+def changes(genuine, z, whole, draws, questions, answers):
     """log E[p(Z | others' weights, guess) / p(Z | ..., truth)] for each question, by `draws`."""
     batches, kept, seed = draws
     wanted = np.ones(len(questions[0]), np.bool_)
-    node = reference(held, z, whole, (batches, kept), seed)
-    _asked_of(node, whole, wanted, questions, answers)
+    node = reference(genuine, z, whole, (batches, kept), seed)
+    _answer_questions(node, whole, wanted, questions, answers)
     wanted = _undecided(questions[0], answers[0], answers[2])
     if wanted.any():
-        node = reference(held, z, whole, (batches, MORE_DRAWS * kept), seed + SEED_SALT)
-        _asked_of(node, whole, wanted, questions, answers)
+        node = reference(genuine, z, whole, (batches, MORE_DRAWS * kept), seed + SEED_SALT)
+        _answer_questions(node, whole, wanted, questions, answers)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -71,7 +71,7 @@ def _undecided(old, gain, ess):
 
 
 @numba.njit(cache=True, nogil=True)
-def _asked_of(node, whole, wanted, questions, answers):
+def _answer_questions(node, whole, wanted, questions, answers):
     """Answer the wanted questions from the draws of a node."""
     old, new = questions
     gain, off, ess = answers
@@ -95,16 +95,16 @@ def _asked_of(node, whole, wanted, questions, answers):
 
 
 @numba.njit(cache=True, nogil=True)
-def exact_changes(held, z, whole, questions, gain):
+def exact_changes(genuine, z, whole, questions, gain):
     """The same without weights: plain draws, or one released value."""
     old, new = questions
     out = np.empty(1)
     sure, first = whole or not whole, np.int64(0)  # no literals: `of_node` is compiled once
-    of_node(held, z, (whole, sure, not sure), NO_DRAWS, first, out)
+    of_node(genuine, z, (whole, sure, not sure), NO_DRAWS, first, out)
     before = out[0]
-    atom = not whole and held.min() == held.max()
+    atom = not whole and genuine.min() == genuine.max()
     for t in range(len(old)):
-        guessed = records(held, old[t], new[t])
+        guessed = records(genuine, old[t], new[t])
         of_node(guessed, z, (whole, sure, atom), NO_DRAWS, first, out)
         gain[t] = out[0] - before
 
@@ -145,10 +145,10 @@ class SmoothedValues(NamedTuple):
         """Number of shown values beyond the range of their node's genuine ones."""
         n = 0
         for node in np.flatnonzero(np.diff(self.begin)).tolist():
-            held = self.y[tree.begin[node] : tree.end[node]]
-            near = SAME * np.abs(held).max()
+            genuine = self.y[tree.begin[node] : tree.end[node]]
+            near = SAME * np.abs(genuine).max()
             z = self.z[self.begin[node] : self.begin[node + 1]]
-            n += int(((z < held.min() - near) | (z > held.max() + near)).sum())
+            n += int(((z < genuine.min() - near) | (z > genuine.max() + near)).sum())
         return n
 
 
@@ -172,8 +172,8 @@ def log_gain_smoothed(
     old, new, node, g, u = (x[order] for x in (old, new, node, g, u))
     first = np.ones(len(order), dtype=np.bool_)
     first[1:] = (np.diff(node) > 0) | (old[1:] != old[:-1]) | (new[1:] != new[:-1])
-    asked = node[first], old[first], new[first]
-    answers = _answered((tree.begin, tree.end), shown, kind == PLAIN, np.uint64(seed), asked)
+    questions = node[first], old[first], new[first]
+    answers = _answered((tree.begin, tree.end), shown, kind == PLAIN, np.uint64(seed), questions)
     gain, off, size = (x[np.cumsum(first) - 1] for x in answers)
     np.add.at(log_p, (g, u), gain)
     np.add.at(deviations.transpose(1, 2, 0), (g, u), off)
@@ -186,11 +186,11 @@ def log_p_smoothed(tree: Tree, shown: SmoothedValues, kind: int, seed: int) -> t
     """log p(Z | y) of all nodes of a tree, and the deviations of its batches (B,)."""
     total, deviations = 0.0, np.zeros(BATCHES)
     for node in np.flatnonzero(np.diff(shown.begin)).tolist():
-        held = shown.y[tree.begin[node] : tree.end[node]]
+        genuine = shown.y[tree.begin[node] : tree.end[node]]
         values = shown.z[shown.begin[node] : shown.begin[node + 1]]
         batch, how = np.empty(BATCHES), (shown.whole, kind == PLAIN, False)
         draws = np.uint64(seed), BATCHES, PARTICLES
-        of_node(held, values, how, draws, node, batch)
+        of_node(genuine, values, how, draws, node, batch)
         top = batch.max()
         if top == -np.inf:
             return -np.inf, np.zeros(BATCHES)
@@ -201,23 +201,23 @@ def log_p_smoothed(tree: Tree, shown: SmoothedValues, kind: int, seed: int) -> t
 
 
 @numba.njit(cache=True, nogil=True)
-def _answered(tree, shown, plain, seed, asked):
+def _answered(tree, shown, plain, seed, wanted):
     """Change of log p of a node, deviations and effective draws, for each distinct question."""
     begin, end = tree
     first, z, y, whole = shown
-    node, old, new = asked
+    node, old, new = wanted
     gain, ess = np.empty(len(node)), np.full(len(node), np.inf)
     off = np.zeros((len(node), BATCHES))
     for k in np.unique(node):
         here = slice(np.searchsorted(node, k), np.searchsorted(node, k, side="right"))
-        held, values = y[begin[k] : end[k]], z[first[k] : first[k + 1]]
+        genuine, values = y[begin[k] : end[k]], z[first[k] : first[k + 1]]
         questions = (old[here], new[here])
         answers = (gain[here], off[here], ess[here])
         if plain or len(values) == 1:
-            exact_changes(held, values, whole, questions, answers[0])
+            exact_changes(genuine, values, whole, questions, answers[0])
         else:
             # in each batch more draws of the weights in small nodes, where they vary more
-            kept = max(8, min(64, int(200.0 / math.sqrt(len(held)))))
+            kept = max(8, min(64, int(200.0 / math.sqrt(len(genuine)))))
             draws = (off.shape[1], kept, seed + np.uint64(k))
-            changes(held, values, whole, draws, questions, answers)
+            changes(genuine, values, whole, draws, questions, answers)
     return gain, off, ess

@@ -6,7 +6,7 @@ there), and the guessed value (minus infinity: the guess does not lead through t
 of the target or the guess, b, is integrated by Gauss's rule for its Beta(1, n) distribution, n the
 number of others.
 
-Letters: ``N`` records with values `held`, ``V`` distinct ones, each of ``times`` records; ``R``
+Letters: ``N`` records with values `genuine`, ``V`` distinct ones, each of ``times`` records; ``R``
 released values ``z``, ``Z`` distinct ones, each ``count`` times. See `docs/trees.md`, "Smoothed
 leaves".
 """
@@ -22,16 +22,16 @@ STEPS = 400_000  # of allocations in a node with many values
 
 
 @numba.njit(cache=True, nogil=True)
-def of_node(held, z, how, simulation, node, out):
-    """log p of sorted values z shown by records with values `held`, by batch."""
+def of_node(genuine, z, how, simulation, node, out):
+    """log p of sorted values z shown by records with values `genuine`, by batch."""
     whole, plain, atom = how
-    N, R = len(held), len(z)
+    N, R = len(genuine), len(z)
     out[:] = -np.inf
-    if N == 0 or (atom and held.min() < held.max()):
+    if N == 0 or (atom and genuine.min() < genuine.max()):
         return
-    y, times = _counted(held[:-1])
-    y, times = np.append(y, held[-1]), np.append(times, 1.0)  # the last by itself, last
-    log_k = log_kernels(y, z, shape_of(held), whole)  # shape (R, V)
+    y, times = _counted(genuine[:-1])
+    y, times = np.append(y, genuine[-1]), np.append(times, 1.0)  # the last by itself, last
+    log_k = log_kernels(y, z, shape_of(genuine), whole)  # shape (R, V)
     scale, edges = 0.0, np.empty((R, len(y)))
     for r in range(R):
         top = log_k[r].max()
@@ -111,10 +111,10 @@ def uniform(seed, s, r):
 
 
 @numba.njit(cache=True, nogil=True)
-def shape_of(held):
+def shape_of(genuine):
     """Smallest and largest value of a node's records, and their bandwidth; 0 without a range."""
-    low, high = held.min(), held.max()
-    return low, high, bandwidth(held) if low < high else 0.0
+    low, high = genuine.min(), genuine.max()
+    return low, high, bandwidth(genuine) if low < high else 0.0
 
 
 @numba.njit(cache=True, nogil=True)
@@ -249,11 +249,11 @@ LARGE = 25.0  # log of a factor; as many of them are not yet infinite
 
 
 @numba.njit(cache=True, nogil=True)
-def reference(held, z, whole, draws, seed):
+def reference(genuine, z, whole, draws, seed):
     """A node as it is: values, draws of their weights, and log f_w(z) at some bandwidths."""
-    y, times = _counted(held)
+    y, times = _counted(genuine)
     shown, count = _counted(z)
-    shape = shape_of(held)
+    shape = shape_of(genuine)
     log_k = log_kernels(y, shown, shape, whole)
     W, share = drawn_weights(log_k, count.astype(np.int64), times, draws[0], draws[1], seed)
     n_tables = BANDWIDTHS if len(y) >= MANY and shape[2] > 0.0 else 0
@@ -268,15 +268,15 @@ def reference(held, z, whole, draws, seed):
         for s in range(len(W)):
             for r in range(len(shown)):
                 scale[r] += tables[p, s * len(shown) + r] / (n_tables * len(W))
-    return held, (y, times), (shown, count.astype(np.int64)), shape, (W, share), (tables, scale)
+    return genuine, (y, times), (shown, count.astype(np.int64)), shape, (W, share), (tables, scale)
 
 
 @numba.njit(cache=True, nogil=True)
 def log_shown(node, whole, case, rule, out):
     """log of the density of the shown values given the others' weights, for each draw (S,)."""
-    held, (y, times), (z, count), at_rest, (W, share), tables = node
+    genuine, (y, times), (z, count), at_rest, (W, share), tables = node
     mine, value = case
-    with_guess = records(held, y[mine] if mine >= 0 else -np.inf, value)
+    with_guess = records(genuine, y[mine] if mine >= 0 else -np.inf, value)
     if len(with_guess) == 0:
         out[:] = -np.inf
         return
@@ -319,9 +319,9 @@ def beta_rule(n, points):
 
 
 @numba.njit(cache=True, nogil=True)
-def records(held, old, new):
+def records(genuine, old, new):
     """Values of the records of a node under a guess in the place of a value; infinite: none."""
-    others = np.delete(held, np.argmax(held == old)) if old > -np.inf else held
+    others = np.delete(genuine, np.argmax(genuine == old)) if old > -np.inf else genuine
     return np.append(others, new) if new > -np.inf else others
 
 

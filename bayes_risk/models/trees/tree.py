@@ -83,7 +83,7 @@ class Moves(NamedTuple):
             nearest[silent] = nearest[nearest[silent]]
         above = np.where(tree.parent >= 0, nearest[tree.parent], -1)
         ways, found = np.stack([leaf, np.broadcast_to(own, leaf.shape)]), []
-        for way, lowest in enumerate(nearest[ways]):
+        for side, lowest in enumerate(nearest[ways]):
             node, (g, u) = lowest.ravel(), np.indices(leaf.shape).reshape(2, -1)
             while len(node):
                 there = node >= 0
@@ -92,8 +92,8 @@ class Moves(NamedTuple):
                     (tree.begin[node] <= tree.begin[at]) & (tree.begin[at] < tree.end[node])
                     for at in (own[u], leaf[g, u])
                 )
-                rows = cls(node, taken, put | (way == 0), g, u)
-                found.append(rows if way == 0 else rows.only(~put))  # not those of the guess again
+                rows = cls(node, taken, put | (side == 0), g, u)
+                found.append(rows if side == 0 else rows.only(~put))  # not those of the guess again
                 node = above[node]
         return cls(*map(np.concatenate, zip(*found, strict=True)))
 
@@ -183,9 +183,9 @@ def level_orders(
         ordered = d in (0, 2) or getattr(variable.dtype, "ordered", False)
         if isinstance(variable, Variable) and not ordered:
             level = data.codes[:, j].astype(np.int64)
-            held = np.bincount(level, minlength=d)
-            score = np.where(held > 0, _scores(level, y, d_y, d, once), np.inf)
-            order = np.lexsort((_first(level, d), held, _unequal(score)))
+            frequency = np.bincount(level, minlength=d)
+            score = np.where(frequency > 0, _scores(level, y, d_y, d, once), np.inf)
+            order = np.lexsort((_first(level, d), frequency, _unequal(score)))
             out[j] = np.argsort(order).astype(float)
     return out
 
@@ -201,13 +201,13 @@ def encoded(codes: Codes, predictors: Ints, ranks: Mapping[int, Array]) -> Array
 
 def _scores(level: Ints, y: npt.NDArray[Any], d_y: int, d: int, once: Array) -> Array:
     """Mean outcome of each level, or first principal component of its level shares."""
-    held = np.bincount(level, weights=once, minlength=d)
-    held[held == 0] = 1.0  # a level that nobody holds
+    total = np.bincount(level, weights=once, minlength=d)
+    total[total == 0] = 1.0  # a level that nobody holds
     if d_y == 0:
-        return np.asarray(np.bincount(level, weights=once * y, minlength=d) / held)
+        return np.asarray(np.bincount(level, weights=once * y, minlength=d) / total)
     table = np.zeros((d, d_y))
     np.add.at(table, (level, y.astype(np.int64)), once)
-    shares = table / held[:, None]
+    shares = table / total[:, None]
     weight = table.sum(axis=1) / table.sum()
     centred = (shares - weight @ shares) * np.sqrt(weight)[:, None]
     _, size, axes = np.linalg.svd(centred, full_matrices=False)

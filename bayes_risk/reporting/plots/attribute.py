@@ -68,13 +68,13 @@ def plot_ranks(risk: AttributeRisk, *, ax: Axes | None = None, **kwargs: Any) ->
     starts, ends = (np.bincount(place, share, minlength=G + 1) for place in (first, last))
     counts, each = np.cumsum(starts - ends)[:-1], risk.guesses_each
     expected = np.bincount(each - 1, 1 / each, minlength=G)[::-1].cumsum()[::-1]
-    told = "rank of the true values among the guesses (1: likeliest)"
+    label = "rank of the true values among the guesses (1: likeliest)"
     many = len(counts) > MANY_PLACES
     if many:
         first = 1 + np.unique(2 ** np.arange(len(counts).bit_length() + 1) // 2)
         first = first[first <= len(counts)]
         counts, expected = (np.add.reduceat(x, first - 1) for x in (counts, expected))
-        told += ", first of each bar"
+        label += ", first of each bar"
     places = np.arange(1, len(counts) + 1)
     axes.bar(places, counts, **styled(kwargs, width=0.8, color=BLUE, label="with the release"))
     chance = styled({}, baseline=None, color=VERMILION, ls="--", lw=1.5)
@@ -85,7 +85,7 @@ def plot_ranks(risk: AttributeRisk, *, ax: Axes | None = None, **kwargs: Any) ->
         axes.set_xticks(places[shown], [f"{place:,}" for place in first[shown]])
     else:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    return legend(axes, xlabel=told, ylabel="records")
+    return legend(axes, xlabel=label, ylabel="records")
 
 
 def plot_worst(risk: AttributeRisk, *, k: int = 10, ax: Axes | None = None, **kwargs: Any) -> Axes:
@@ -141,15 +141,15 @@ def plot_closeness(
     known = styled({}, color=ORANGE, ls="--", label="without the release")
     style = styled(kwargs, color=BLUE, zorder=3, label="with the release")
     if relative:
-        told = f"distance from the true {label_text(variable)}, without the release = 1"
+        label = f"distance from the true {label_text(variable)}, without the release = 1"
         axes.ecdf((after / before.where(before > 0)).fillna(1.0), **style)
         axes.axvline(1, **known)
     else:
-        told = f"expected distance from the true {label_text(variable)}"
+        label = f"expected distance from the true {label_text(variable)}"
         axes.ecdf(after, **style)
         axes.ecdf(before, **known)
     axes.set_xlim(left=0)
-    return legend(axes, ylabel="share of records", ylim=(0, 1.02), xlabel=told)
+    return legend(axes, ylabel="share of records", ylim=(0, 1.02), xlabel=label)
 
 
 BY_PRIOR = [m.name for m in ATTRIBUTE.values() if m.error and m.baseline]

@@ -82,12 +82,12 @@ def marks(
 
 
 def rows(
-    axes: Axes, labels: Iterable[str], beside: Any = None, told: str = "without the release"
+    axes: Axes, labels: Iterable[str], beside: Any = None, label: str = "without the release"
 ) -> None:
     """Label rows of bars, the first on top; diamonds: what these are to be read against."""
     names = list(labels)
     if beside is not None:
-        axes.plot(beside, range(len(names)), "D", color=ORANGE, label=told, ms=5, clip_on=False)
+        axes.plot(beside, range(len(names)), "D", color=ORANGE, label=label, ms=5, clip_on=False)
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
 

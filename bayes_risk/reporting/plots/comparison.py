@@ -115,12 +115,12 @@ def plot_verdicts(
         across, along = (2 * np.nan_to_num(row[k]) for k in ("useful_mcse", "mcse"))
         axes.errorbar(x, y, xerr=across, yerr=along, **style, **label)
         certain, judged = row["certain_values"], str(row["usefulness"])
-        said = [f"{plain(certain)} certain"] * bool(certain > 0)
-        if word == "above" and y <= 1 and not said:
+        remarks = [f"{plain(certain)} certain"] * bool(certain > 0)
+        if word == "above" and y <= 1 and not remarks:
             some, n = row["replicates"], row["of"]
-            said = [f"above in {some} of {n}" if some < n else "above by another rule"]
-        said += [judged] * bool(judged)
-        beside = f" ({', '.join(said)})" if said else ""
+            remarks = [f"above in {some} of {n}" if some < n else "above by another rule"]
+        remarks += [judged] * bool(judged)
+        beside = f" ({', '.join(remarks)})" if remarks else ""
         words = textwrap.fill(f"{_plain(str(candidate))}{beside}", NAME_WIDTH)
         names.append((words, x, y))
     axes.axhline(1, color=ink(), ls="--", lw=1, label="what is allowed")
@@ -181,13 +181,13 @@ def whisker_ends(points: Array, whiskers: float | None) -> Array:
 def _level(axes: Axes, found: Comparison, of: tuple[str, str]) -> None:
     """Risk without the release, where it is one number for all candidates; chance of utility."""
     words = ("without the release", "drawn from the truth")
-    for name, draw, said, style in zip(
+    for name, draw, label, style in zip(
         of, (axes.axhline, axes.axvline), words, (":", "-."), strict=True
     ):
         beside = found.beside[:, :, found.measures.index(name)]
         known = beside[~np.isnan(beside)]
         if len(known) and np.allclose(known, known[0], rtol=1e-3) and name != "gain":
-            draw(float(known[0]), color=GREY, ls=style, lw=1, label=said, zorder=1)
+            draw(float(known[0]), color=GREY, ls=style, lw=1, label=label, zorder=1)
 
 
 def _ends(axes: Axes, found: Comparison, of: tuple[str, str]) -> None:
@@ -202,18 +202,18 @@ def _ends(axes: Axes, found: Comparison, of: tuple[str, str]) -> None:
     high = np.fmax(seen[1], np.nanmax(np.vstack([near, seen[1:]]), axis=0) + EDGE * span)
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
     for name, true, shown in zip(table.index, at, np.clip(at, low, high), strict=True):
-        told, (x, y) = str(name), map(float, shown)
+        label, (x, y) = str(name), map(float, shown)
         beyond = ""
         for off, (less, more) in zip(true - shown, ((LEFT, RIGHT), (DOWN, UP)), strict=True):
             beyond += less if off < 0 else more if off > 0 else ""
         if beyond:  # its true place in numbers
-            told += f" {beyond} ({number(true[0])}, {number(true[1])})"
+            label += f" {beyond} ({number(true[0])}, {number(true[1])})"
         share = (x - low[0]) / (high[0] - low[0])
         side = "left" if share < 0.15 else "right" if share > 0.85 else "center"
         mark = styled({}, marker="*", ms=10, ls="", color=ink(), mfc=paper(), clip_on=False)
         axes.plot(x, y, zorder=5, **mark)
         style = styled({}, textcoords="offset points", ha=side, fontsize=8, zorder=5)
-        axes.annotate(told, (x, y), xytext=(0, 8), **style)
+        axes.annotate(label, (x, y), xytext=(0, 8), **style)
 
 
 def _label(name: str, arrows: tuple[str, str]) -> tuple[str, str]:
@@ -342,7 +342,7 @@ def plot_tornado(
     axes.set_yticks(range(len(table)), names)
     axes.set_ylim(len(table) - 0.5, -0.5)  # room for factors that move nothing
     width = max(float(axes.get_window_extent().width / axes.figure.dpi) / SHARE, NAMES + 1)
-    axes.set_xlim(*_room(table, spread, LETTER * (WIDTH - NAMES) / (width - NAMES)))
+    axes.set_xlim(*_limits(table, spread, LETTER * (WIDTH - NAMES) / (width - NAMES)))
     if table["low"].min() >= 0:  # nothing below 0 but labels
         axes.set_xticks([tick for tick in axes.get_xticks() if 0 <= tick <= axes.get_xlim()[1]])
     return legend(axes, side="right", columns=2, xlabel=_named(measure))  # labels take the left
@@ -391,10 +391,10 @@ def plot_factor(
         axes.set(xlabel=share + _named(factor), ylabel="\n".join(textwrap.wrap(words, 30)))
     else:
         own = "the same, base setting"
-        for those, colour, hatch, told in (
+        for those, colour, hatch, of_bars in (
             (~is_base, BLUE, "", label), (is_base, VERMILION, "//", own),
         ):  # fmt: skip
-            style = styled(kwargs, height=0.6, color=colour, hatch=hatch, ec="white", label=told)
+            style = styled(kwargs, height=0.6, color=colour, hatch=hatch, ec="white", label=of_bars)
             style = styled(style, capsize=2, xerr=spread[those] if known else None)
             axes.barh(np.flatnonzero(those), values[those], **style)
         rows(axes, map(_lines, at), baseline)
@@ -404,7 +404,7 @@ def plot_factor(
     return legend(axes, side="right", columns=2)  # labels take the left
 
 
-def _room(table: pd.DataFrame, spread: float, letter: float) -> tuple[float, float]:
+def _limits(table: pd.DataFrame, spread: float, letter: float) -> tuple[float, float]:
     """Limits that leave room for the labels of both sides; ``letter``: share of the axes."""
     share = [0.03, 0.03]  # of the width of the axes
     for side, name in enumerate(("low", "high")):

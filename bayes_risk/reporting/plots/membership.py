@@ -47,8 +47,8 @@ def plot_roc(
     if log:
         axes.set(xscale="log", yscale="log")
     axes.set(xlim=(low, 1), ylim=(low, 1.02))
-    told = "people outside the data classified as members"
-    return legend(axes, xlabel=told, ylabel="members found")
+    label = "people outside the data classified as members"
+    return legend(axes, xlabel=label, ylabel="members found")
 
 
 def plot_privacy_loss(found: PrivacyLoss, *, ax: Axes | None = None, **kwargs: Any) -> Axes:
@@ -141,8 +141,8 @@ def plot_path(result: Reweighting, *, ax: Axes | None = None, **kwargs: Any) -> 
         axes.axhline(result.until, color=ORANGE, ls="--", label="threshold")
     what = "pairwise tables" if distance == "pairs" else "margins"
     axes.set_ylim(bottom=0)
-    told = f"distance of {what} from the original's"
-    return legend(axes, xlabel=told, ylabel="probability of the truth")
+    text = f"distance of {what} from the original's"
+    return legend(axes, xlabel=text, ylabel="probability of the truth")
 
 
 def plot_match_probabilities(

@@ -63,7 +63,7 @@ def _remarks(risk: AttributeRisk) -> str:
     )
     given = int(known.any(axis=1).sum())
     names = ", ".join(map(str, known.columns[known.any(axis=0)]))
-    said = {
+    remarks = {
         f" {kept:,} records were not replaced and are known with certainty.": kept,
         f" {f'{bad:,} records are' if bad else 'No record is'} marked unreliable.": True,
         f" The prior excludes the true values of {counted(never, 'record')}: their "
@@ -75,7 +75,7 @@ def _remarks(risk: AttributeRisk) -> str:
         " The joint grid was searched coarse to fine; how much of a posterior was left out is not "
         "known.": most == 1,
     }
-    return "".join(words for words, holds in said.items() if holds)
+    return "".join(words for words, holds in remarks.items() if holds)
 
 
 @tables.register
@@ -305,12 +305,12 @@ def _place(row: Mapping[str, Any]) -> str:
 
 
 def _marks(row: Mapping[str, Any]) -> str:
-    said = {
+    marks = {
         "unreliable": not row["reliable"],
         "released unchanged": row["disclosed"],
         f"known for certain: {row['known']}": row["known"],
     }
-    return "; ".join(remark for remark, holds in said.items() if holds) or NONE
+    return "; ".join(remark for remark, holds in marks.items() if holds) or NONE
 
 
 FROM = ("from_data_set", "from_column")
@@ -318,9 +318,9 @@ FROM = ("from_data_set", "from_column")
 
 @sentence.register
 def _(found: Explanation) -> str:
-    error, said = in_brackets(float(found.mcse[ALL]), found.total, 2), found.most_in_words()
+    error, sources = in_brackets(float(found.mcse[ALL]), found.total, 2), found.most_in_words()
     shares = ": shares in excluding every other guess" * bool(np.isinf(found.total))
-    most = f" Mainly from {said}{shares}." * bool(said)
+    most = f" Mainly from {sources}{shares}." * bool(sources)
     why = f" Not by column: {found.no_columns}." * bool(found.no_columns)
     return (
         f"Record {found.label}: the log Bayes factor of its true values is "

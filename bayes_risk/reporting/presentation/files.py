@@ -16,7 +16,7 @@ from bayes_risk.release.links_result import Links
 
 from .faces import line, sentence, tables
 
-MOST_SAID = 10  # columns that have a sentence each
+MAX_SENTENCES = 10  # columns that have a sentence each
 
 
 @tables.register
@@ -56,16 +56,16 @@ def _(exposure: Exposure) -> dict[str, Table]:
 def _(exposure: Exposure) -> str:
     """Identical records, replicated uniques and unique values of the file that shows most."""
     most = {name: f"{int(n):,}" for name, n in exposure.most().items() if n == n}
-    said = [
+    phrases = [
         f"{most['identical_records']} records equal in all columns",
         f"{most['replicated_uniques']} of {int(exposure.unique.sum()):,} uniques",
     ]
     if "genuine_unique_values" in most:
-        said.append(f"{most['genuine_unique_values']} unique values")
+        phrases.append(f"{most['genuine_unique_values']} unique values")
     if exposure.same_as_original.any():
-        said.insert(0, "the original itself")
+        phrases.insert(0, "the original itself")
     file = "At most, one file shows" if exposure.m > 1 else "The file shows"
-    return f"{file}: {', '.join(said)}"
+    return f"{file}: {', '.join(phrases)}"
 
 
 @sentence.register
@@ -90,7 +90,7 @@ def _(exposure: Exposure) -> str:
     )
     judged = {name: t for name, t in exposure.by_column().items() if t["judged"].iloc[0]}
     beyond = {n: (t["unique_share"] - t["expected_unique_share"]).max() for n, t in judged.items()}
-    most = sorted(judged, key=lambda name: -beyond[name])[:MOST_SAID]
+    most = sorted(judged, key=lambda name: -beyond[name])[:MAX_SENTENCES]
     for name in (name for name in judged if name in most):
         table = judged[name]
         fresh = table.loc[1, ["expected_genuine_share", "expected_unique_share"]]
@@ -198,12 +198,12 @@ def _(check: MechanismCheck) -> str:
         if check.kept_models:
             how = "The files are audited under the models kept from their synthesis"
         return f"{how}: the check found no contradiction ({among})."
-    said = []
+    phrases = []
     if check.impossible:
-        said.append(f"it cannot produce values that they show ({check.cannot()})")
+        phrases.append(f"it cannot produce values that they show ({check.cannot()})")
     if check.p_value <= LEVEL:
-        said.append(f"they differ from files that it produces ({among}) in {check.differs()}")
-    return f"The synthesis model assumed did not make these files: {'; and '.join(said)}."
+        phrases.append(f"they differ from files that it produces ({among}) in {check.differs()}")
+    return f"The synthesis model assumed did not make these files: {'; and '.join(phrases)}."
 
 
 @tables.register

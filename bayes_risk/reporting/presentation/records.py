@@ -19,7 +19,7 @@ class Read(NamedTuple):
     """What is shown of a kind of result: measures, those in its line, caption, file of records."""
 
     measures: Measures
-    said: tuple[str, ...]
+    in_line: tuple[str, ...]
     caption: str
     file: str
 
@@ -65,7 +65,7 @@ def _(found: Likeliest) -> dict[str, Table]:
 def _(found: OfRecords) -> str:
     """The measures that say most, and how many records are marked unreliable."""
     of, parts = READ[type(found)], []
-    table = measure_table(found.summary(), {name: of.measures[name] for name in of.said})
+    table = measure_table(found.summary(), {name: of.measures[name] for name in of.in_line})
     for name, (_, value, errors, without) in zip(table.frame.index, table.rows, strict=True):
         beside = [errors] * (errors not in ("0", NONE))
         beside += [f"{without} without the release"] * (without != NONE)

@@ -155,8 +155,8 @@ def verdicts_in_words(comparison: Comparison) -> str:
 
 def _certain(row: Mapping[Any, Any]) -> str:
     n, useful = row["certain_values"], row["usefulness"]
-    said = [f"{some(n)} values certain"] * bool(n > 0) + [useful] * bool(useful)
-    return f" ({', '.join(said)})" if said else ""
+    remarks = [f"{some(n)} values certain"] * bool(n > 0) + [useful] * bool(useful)
+    return f" ({', '.join(remarks)})" if remarks else ""
 
 
 @screen.register

@@ -172,14 +172,14 @@ def _(context: ContextMeasures) -> dict[str, Table]:
     what = "1 release" if context.m == 1 else f"Means over {context.m:,} releases"
     keys = ", ".join(map(str, context.keys))
     names = [f"{measure} ({target})" if target else measure for target, measure in rows.index]
-    held = ""
+    of_holdout = ""
     if context.held_out:
         error = percent(float(rows["standard_error"].max()))
-        held = f" Closer than holdout: {context.held_out:,} records held out, "
-        held += f"standard error up to {error}."
+        of_holdout = f" Closer than holdout: {context.held_out:,} records held out, "
+        of_holdout += f"standard error up to {error}."
     return {
         "measures": Table(
-            caption=f"Keys: {keys}. {what}. Shares are of so many records.{held}",
+            caption=f"Keys: {keys}. {what}. Shares are of so many records.{of_holdout}",
             frame=rows,
             labels=lambda row: measure_in_words(f"{row[1]} ({row[0]})" if row[0] else row[1]),
             columns=[

@@ -204,19 +204,19 @@ def _judged(
     steps = finer and finer.counts(limits, width)[0].any()
     how = "grid coarse" if steps else cure(maybe)
     found = limited(measure, sure, maybe, words, how)
-    said = found.sentence
+    sentence = found.sentence
     if risk.priors:
         under = " and under the ".join(["under the flat prior", *(f"{k} one" for k in risk.priors)])
         one = sure.any() or maybe.any() or measure == NEAR
         under = f"under the {prior or 'flat'} prior" if one else under
-        said = f"{begun(under)}: {said[0].lower()}{said[1:]}"
+        sentence = f"{begun(under)}: {sentence[0].lower()}{sentence[1:]}"
     place, most = _largest(gain, sure if sure.any() else maybe if maybe.any() else gain.open)
     if most > 0:
         ends = " to ".join(number(float(p[place])) for p in (gain.prior, gain.probability))
-        said += f" The largest rise is from {ends} (record {risk.index[place]})."
+        sentence += f" The largest rise is from {ends} (record {risk.index[place]})."
     if risk.history is not None:  # the release is judged with those before it
         what += ", all releases"
-        said += f" The releases are this one and the {risk.history.releases} before it."
+        sentence += f" The releases are this one and the {risk.history.releases} before it."
     limit = f"+{limits.attribute_gain:g}"
     before, after = (number(float(p[place])) for p in (gain.prior, gain.probability))
     if spread := float(np.nan_to_num(gain.spread[place])):
@@ -224,7 +224,7 @@ def _judged(
     words = f"Largest rise of the probability of {what}, {prior or 'flat'} prior"
     figures = Figures(words, after, before, limit)
     of = _of_allowed(gain, place, limits, width)
-    return replace(found, sentence=said, prior=prior, figures=figures, of_allowed=of)
+    return replace(found, sentence=sentence, prior=prior, figures=figures, of_allowed=of)
 
 
 def _of_allowed(

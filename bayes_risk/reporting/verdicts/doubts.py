@@ -257,8 +257,8 @@ def of_fit(diagnostics: Mapping[str, Any], limit: float | None) -> Iterator[Reas
 
 def of_the_audit(risk: AttributeRisk | None, diagnostics: Mapping[str, Any]) -> dict[str, Any]:
     """The fit's diagnostics; without those of its chains where the audit has led chains instead."""
-    led = risk is not None and risk.modes is not None
-    of_chains = ("max_rhat", "median_rhat", "min_ess", "median_ess") if led else ()
+    from_release = risk is not None and risk.modes is not None
+    of_chains = ("max_rhat", "median_rhat", "min_ess", "median_ess") if from_release else ()
     return {name: value for name, value in diagnostics.items() if name not in of_chains}
 
 

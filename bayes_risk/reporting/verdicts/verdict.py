@@ -102,8 +102,8 @@ class Verdict(Shown):
 
     def sentence(self) -> str:
         """Outcome, facts, deciding reasons with what would settle them, and assumptions."""
-        said = [self.headline, self.facts, *map(with_cure, self.deciding), self.assumptions]
-        return " ".join(filter(None, said))
+        parts = [self.headline, self.facts, *map(with_cure, self.deciding), self.assumptions]
+        return " ".join(filter(None, parts))
 
     def __repr__(self) -> str:
         reasons = [f"  - {with_cure(reason)}" for reason in self.reasons]
@@ -174,11 +174,11 @@ def _headline(outcome: Outcome, usefulness: Usefulness | None, case: Case) -> st
         audited(risk),
     ]
     parts += [not_audited(risk)] if within and risk is not None and risk.sample else []
-    said = "; ".join(filter(None, parts))
+    text = "; ".join(filter(None, parts))
     if usefulness is None:
-        return f"{said}."
+        return f"{text}."
     but = within and usefulness != USE[-1]
-    return f"{said}, but {usefulness}." if but else f"{said}. {begun(usefulness)}."
+    return f"{text}, but {usefulness}." if but else f"{text}. {begun(usefulness)}."
 
 
 def _assumptions(attribute: AttributeRisk | None, identification: Matching | None) -> str:
@@ -186,7 +186,7 @@ def _assumptions(attribute: AttributeRisk | None, identification: Matching | Non
     if attribute is not None:
         known = attribute.assumptions
         parts += [known["records"], f"prior: {known['prior']}", f"guesses: {known['guesses']}"]
-        parts += [said] if (said := not_judged(attribute)) else []
+        parts += [text] if (text := not_judged(attribute)) else []
     if identification is not None:
         close = f", {', '.join(identification.near)}," if identification.near else ""
         parts.append(

@@ -26,7 +26,7 @@ from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.logspace import log_sum
 from bayes_risk._core.parallel import in_order
-from bayes_risk._core.progress import Asked, shows_progress
+from bayes_risk._core.progress import ProgressOption, shows_progress
 from bayes_risk._core.validate import one_of, whole_number
 from bayes_risk.data.base_result import OfTargets
 from bayes_risk.data.microdata import Microdata
@@ -234,7 +234,7 @@ def likeliest(
     max_nodes: int = 5_000,
     random_seed: int | np.random.Generator | None = None,
     n_jobs: int = 1,
-    progress: Asked = None,
+    progress: ProgressOption = None,
 ) -> Likeliest:
     """The values that the intruder finds most likely, found by best-first search.
 

@@ -11,7 +11,7 @@ import xarray as xr
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.checkpoint import begin_work
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.progress import Asked, shows_progress
+from bayes_risk._core.progress import ProgressOption, shows_progress
 from bayes_risk._core.validate import whole_number
 from bayes_risk.data.base_result import OfTargets
 from bayes_risk.evidence.contract import Fit, drawn_in_words
@@ -181,7 +181,7 @@ def full_table_risk(
     keep: int = 20,
     random_seed: int | np.random.Generator | None = None,
     n_jobs: int = 1,
-    progress: Asked = None,
+    progress: ProgressOption = None,
 ) -> FullTableRisk:
     """Posterior of the intruder over all values of the columns that the intruder does not know.
 
@@ -255,7 +255,7 @@ def full_table_risk(
         table,
         draws=draws,
         keep=keep,
-        led=runner.led,
+        few_chains=runner.starts_from_release,
         n_jobs=n_jobs,
         tick=(lambda done: None if progress is None else progress("full table", done, len(cases))),
     )
@@ -272,7 +272,7 @@ def full_table_risk(
         ess=np.min([of.ess for of in fits], axis=0),
         reliable=(khat <= runner.threshold) & exact,
         n_draws=tuple(len(of.draws) for of in fits),
-        few_chains=runner.led,
+        few_chains=runner.starts_from_release,
         assumptions={
             "records": problem.knowledge(),
             "columns": f"guessed: {', '.join(v.name for v in variables)}",

@@ -57,7 +57,7 @@ class _Walk:
     def __init__(self, of: "Tabulation", u: int) -> None:
         how = of.microdata, of.cases, u, of.table
         self.sums = [fit.terms(u, of.cases, of.microdata).sums(of.table.cut) for fit in of.fits]
-        self.factor, self.log_norm, self.led = of.factor, of.norms[:, :, u], of.led
+        self.factor, self.log_norm, self.few_chains = of.factor, of.norms[:, :, u], of.few_chains
         self.log_prior, self.possible = _log_prior(of.prior, *how), _possible(*how)
         shape = self.sums[0].shape
         self.log_post = np.empty(shape, np.float32)
@@ -135,7 +135,7 @@ class _Walk:
             log_p = flat[first : first + STRETCH].astype(float) - log_z
             log_p = log_p[log_p > -np.inf]
             entropy -= float((np.exp(log_p) * log_p).sum())
-        log_odds_se = float(standard_error(moved[..., None], led=self.led)[0])
+        log_odds_se = float(standard_error(moved[..., None], few=self.few_chains)[0])
         keep = min(keep, len(flat))
         best = np.argpartition(flat, len(flat) - keep)[len(flat) - keep :]
         best = best[np.lexsort((best, -flat[best]))]  # largest first
@@ -300,13 +300,13 @@ class GuessTable:
 class Tabulation(NamedTuple):
     """What tables of all targets share: F fits, log sums of weights (F, B, U), factors c_f (F,).
 
-    ``led``: errors are between a few chains that the release led, with Student's t.
+    ``few_chains``: errors are between a few chains that the release led, with Student's t.
     """
 
     fits: list[WeightedDraws]
     norms: Array
     factor: Array
-    led: bool
+    few_chains: bool
     table: GuessTable
     cases: Targets
     microdata: Microdata
@@ -333,7 +333,7 @@ def tabulated(
     *,
     draws: int | None,
     keep: int = 20,
-    led: bool = False,
+    few_chains: bool = False,
     n_jobs: int = 1,
     tick: Callable[[int], None] = lambda done: None,
 ) -> tuple[list[WeightedDraws], list[dict[str, Any]]]:
@@ -343,7 +343,7 @@ def tabulated(
     fits = [weighed(part, cases, k) for part, k in zip(parts, wanted, strict=True)]
     factor = np.array([-float(m)] + [1.0] * m)
     norms = np.stack([fit.log_norm for fit in fits])
-    shared = Tabulation(fits, norms, factor, led, table, cases, microdata, prior, keep)
+    shared = Tabulation(fits, norms, factor, few_chains, table, cases, microdata, prior, keep)
 
     def run(which: Sequence[int]) -> Iterator[dict[str, Any]]:
         jobs = [partial(shared.of, u) for u in which]

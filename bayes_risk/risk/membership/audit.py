@@ -13,7 +13,7 @@ from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.batches import standard_error
 from bayes_risk._core.checkpoint import begin_work
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.progress import Asked, shows_progress
+from bayes_risk._core.progress import ProgressOption, shows_progress
 from bayes_risk._core.validate import in_range, positive, whole_number
 from bayes_risk.data.base_result import OfRecords, draw
 from bayes_risk.evidence.contract import Fit, Leaving, Progress, drawn_in_words
@@ -262,7 +262,7 @@ def membership(
     refit_budget: int = 10,
     random_seed: int | np.random.Generator | None = None,
     n_jobs: int = 1,
-    progress: Asked = None,
+    progress: ProgressOption = None,
 ) -> Membership:
     """Log Bayes factor that a record is in the confidential data, against another person.
 
@@ -324,7 +324,7 @@ def membership(
     choose, turns, draw, knowing, sampling, asking, samples = rng.spawn(7)
     others = None if isinstance(others, pd.DataFrame) and not len(others) else others
     problem = AuditProblem.prepare(
-        fit, release, intruder, Itself(), records, choose=choose, knowing=knowing, asked="records"
+        fit, release, intruder, Itself(), records, choose=choose, knowing=knowing, name="records"
     )
     if (leaving := problem.capabilities.fit_for("left-out")) is not None:
         return _of_runs(leaving, problem, others, prior_odds, sampling, n_jobs, progress)
@@ -462,15 +462,15 @@ def _of_runs(
     again, runs = [], int(found.run.max()) + 1
     for _ in range(RESAMPLES):
         some = resampling.multinomial(runs, np.full(runs, 1 / runs))
-        held = np.repeat(found.held_out, some[found.run])
+        factors = np.repeat(found.held_out, some[found.run])
         inside = np.repeat(found.inside, some[found.run])
-        again.append(_against_left_out(held[inside], held[~inside])[0])
+        again.append(_against_left_out(factors[inside], factors[~inside])[0])
     rows, labels = problem.rows, problem.release.microdata.index
     people, at = np.unique(found.record[out], return_inverse=True)
     count = np.bincount(at)
     theirs = np.bincount(at, found.held_out[out]) / count
     spread = np.sqrt(np.bincount(at, (found.held_out[out] - theirs[at]) ** 2) / count**2)
-    mcse = np.append(standard_error(found.deviations[None][..., rows], led=False), spread)
+    mcse = np.append(standard_error(found.deviations[None][..., rows], few=False), spread)
     own = found.log_bayes_factor[rows]
     unknown = np.full(len(people), np.nan)
     return Membership(

@@ -28,7 +28,7 @@ from bayes_risk.evidence.contract import Posterior, Targets
 from bayes_risk.evidence.leave_one_out import Ratio, targets_replaced
 from bayes_risk.evidence.presence import (
     FEWEST,
-    ROOM,
+    MAX_CASE_GUESSES,
     Alternatives,
     MembershipOdds,
     odds,
@@ -118,7 +118,7 @@ class Others:
     codes: Codes
     count: Ints  # shape (D,): people with these values
     person: Ints  # shape (N,): row of each person
-    asked: Ints  # shape (K, U): rows asked about for each of U cases
+    rows: Ints  # shape (K, U): rows asked about for each of U cases
 
     @classmethod
     def of(
@@ -186,7 +186,7 @@ class MembershipComputation:
     def answers(self) -> tuple[CaseTerms, Array, Array]:
         """All blocks, one after the other; of D others the mean log Bayes factor, and its error."""
         L = 0 if self.alternatives is None else self.alternatives.per_case
-        step = max(ROOM // (1 + L + len(self.others.asked)), FEWEST)
+        step = max(MAX_CASE_GUESSES // (1 + L + len(self.others.rows)), FEWEST)
         U, n, spent = len(self.cases), len(self.others.person), 0
         sample, *children = self.rng.spawn(1 + -(-U // step))
         # how often each row of others stands in samples of as many people, shape (R, D)
@@ -199,20 +199,20 @@ class MembershipComputation:
         deviations, parts = np.zeros(0), []
         for begin, child in zip(range(0, U, step), children, strict=True):
             end = min(begin + step, U)
-            asked = self.others.asked[:, begin:end]  # shape (K, places)
+            rows = self.others.rows[:, begin:end]  # shape (K, places)
             allowed = -(-self.budget * end // U) - spent  # the budget is spread over blocks
             block, refits = stage(
                 f"places from {begin + 1}", partial(self._block, begin, end, allowed, child)
             )
             spent += refits
-            parts.append(self._terms(block, asked, resamples))
+            parts.append(self._terms(block, rows, resamples))
             if not begin:
                 deviations = np.zeros((*block.deviations.shape[:2], len(total)))
-            times = np.broadcast_to(self.counts[begin:end], asked.shape)
-            np.add.at(weight, asked, times)
-            np.add.at(total, asked, times * block.log_bayes_factor[1:])
-            np.add.at(draws, asked, times**2 * block.variance_of_draws)
-            places: Any = (..., asked)
+            times = np.broadcast_to(self.counts[begin:end], rows.shape)
+            np.add.at(weight, rows, times)
+            np.add.at(total, rows, times * block.log_bayes_factor[1:])
+            np.add.at(draws, rows, times**2 * block.variance_of_draws)
+            places: Any = (..., rows)
             np.add.at(deviations, places, times * block.deviations[:, :, 1:])
             if self.runner.progress is not None:
                 self.runner.progress("membership", end, U)
@@ -230,7 +230,7 @@ class MembershipComputation:
             again = rng.multinomial(n, self.counts / n, size=len(resampled.above)).astype(float)
             out[1] = curve_measures(resampled, again).std(axis=0, ddof=1)
             moved = curve_measures(Standing(*members.moved), self.counts)
-            out[2] = standard_error(moved, led=self.runner.led)
+            out[2] = standard_error(moved, few=self.runner.starts_from_release)
         return out
 
     @property
@@ -245,7 +245,7 @@ class MembershipComputation:
     ) -> tuple[MembershipOdds, int]:
         """Log Bayes factors of some cases, and how many of them were fitted anew."""
         cases = self.cases.only(np.arange(begin, end))
-        own, rest = cases.guesses.codes, self.others.codes[self.others.asked[:, begin:end]]
+        own, rest = cases.guesses.codes, self.others.codes[self.others.rows[:, begin:end]]
         extra = (
             own[:0] if self.alternatives is None else self.alternatives.of(np.arange(begin, end))
         )
@@ -280,15 +280,15 @@ class MembershipComputation:
             found.append(predicted(fit, alone, rng=read_rng, n_jobs=1))
         return found
 
-    def _terms(self, o: MembershipOdds, asked: Ints, resamples: Array) -> CaseTerms:
+    def _terms(self, o: MembershipOdds, rows: Ints, resamples: Array) -> CaseTerms:
         """Of a block: the member's own log Bayes factor, and where it stands."""
-        weights = self.others.count[asked].astype(float)
+        weights = self.others.count[rows].astype(float)
         F, B, C, U = o.deviations.shape
         moved = [
             standing(o.log_bayes_factor, weights, d.astype(float))
             for d in o.deviations.reshape(-1, C, U)
         ]
-        samples = [standing(o.log_bayes_factor, r[asked]) for r in resamples]
+        samples = [standing(o.log_bayes_factor, r[rows]) for r in resamples]
         return CaseTerms(
             log_bf=o.log_bayes_factor[0],
             mcse=self._error(o.deviations[:, :, 0].astype(float), o.variance_of_draws),
@@ -303,7 +303,7 @@ class MembershipComputation:
         """Of log Bayes factors: of the fits, Student's t where chains are few; of alternatives."""
         by_fit = variance_by_fit(deviations)
         of_fits = by_fit.sum(axis=0)
-        if self.runner.led:
+        if self.runner.starts_from_release:
             of_fits *= student_factor(by_fit, deviations.shape[1]) ** 2
         return np.asarray(np.sqrt(of_fits + of_draws))
 

@@ -128,11 +128,11 @@ def computations(
 
     ``counts``: comparisons and alternatives; ``rngs``: for turns, alternatives and answers.
     """
-    data, release, asked = problem.fit.microdata, problem.release, problem.households
-    assert asked is not None
-    model, columns = asked.model, np.flatnonzero(release.columns)
+    data, release, households = problem.fit.microdata, problem.release, problem.households
+    assert households is not None
+    model, columns = households.model, np.flatnonzero(release.columns)
     some = np.isin(np.arange(len(data.codes)), problem.rows)
-    own = households_by_size(asked.number, model.later(data.codes), data.codes[:, columns])
+    own = households_by_size(households.number, model.later(data.codes), data.codes[:, columns])
     outside = _outside(others, model, data, columns)
     if others is not None and not set(own) & set(outside.units):
         raise InputError(

@@ -90,8 +90,8 @@ def binomial_masses(y, total, chance):  # type: ignore[no-untyped-def]  # a kern
     if rest == 0.0:
         return total * math.log(chance)
     ahead = total * chance - y
-    lost = deviance(y, ahead, total * chance) + deviance(rest, -ahead, total * (1.0 - chance))
-    return count_constant(total) - count_constant(y) - count_constant(rest) - lost
+    deviances = deviance(y, ahead, total * chance) + deviance(rest, -ahead, total * (1.0 - chance))
+    return count_constant(total) - count_constant(y) - count_constant(rest) - deviances
 
 
 @numba.vectorize(cache=True)
@@ -129,9 +129,9 @@ class Classes:
         """Gamma posterior of the rate of count j, further records in the class; (H, K) each."""
         if self.fixed[j]:
             return self.phi[:, j], np.zeros(self.weights.shape)
-        told, D = [self._told(row, j) for row in beside], self.prior.width
-        shape: Array = self.prior.shape[j] + self.M[:, j] + sum(x for x, _ in told)
-        return shape, self.prior.rate[j] + self.M[:, D + j] + sum(e for _, e in told)
+        further, D = [self._count_and_exposure(row, j) for row in beside], self.prior.width
+        shape: Array = self.prior.shape[j] + self.M[:, j] + sum(x for x, _ in further)
+        return shape, self.prior.rate[j] + self.M[:, D + j] + sum(e for _, e in further)
 
     def zero(self, j: int) -> Array:
         """Expected chance that a value of count j is a structural zero, (H, K)."""
@@ -147,7 +147,7 @@ class Classes:
         prior, total = self.prior, np.zeros(self.weights.shape)
         p, a, padding = prior.n_counts, prior.level, prior.width - 1
         for j in range(p):
-            x, e = self._told(row, j)
+            x, e = self._count_and_exposure(row, j)
             if e > 0:
                 total += count_masses(x, *self.rate(j, *beside), e, 0.0)
         for q, level in enumerate(row.positions[0]):
@@ -162,7 +162,7 @@ class Classes:
             total += np.log(a + self.M[:, level] + near.count(level)) - np.log(mass)
         return total
 
-    def _told(self, row: Rows, j: int) -> tuple[float, float]:
+    def _count_and_exposure(self, row: Rows, j: int) -> tuple[float, float]:
         """Sums of the values of count j that a row tells, and of their exposures."""
         p = self.prior.n_counts
         return float(row.counts[0, j::p].sum()), float(row.exposure[0, j::p].sum())

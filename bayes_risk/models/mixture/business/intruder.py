@@ -105,8 +105,8 @@ class AttackScenario:
 
     def telling(self, rows: Rows, counts: npt.ArrayLike, *, levels: bool = True) -> Rows:
         """The same rows saying nothing but of the ``counts`` (p,), and of covariates or not."""
-        told = np.append(np.asarray(counts, dtype=bool), np.full(rows.positions.shape[1], levels))
-        return rows.without(~told, self.hows[0].padding)
+        shown = np.append(np.asarray(counts, dtype=bool), np.full(rows.positions.shape[1], levels))
+        return rows.without(~shown, self.hows[0].padding)
 
     @property
     def j(self) -> int:
@@ -160,14 +160,14 @@ class AttackScenario:
 
     def dealt_question(self, l: int) -> Question:
         """The same of counts that are dealt in the same groups as the guessed one."""
-        asked, alike = self.question, self.synthesized.copy()
+        question, alike = self.question, self.synthesized.copy()
         if self.release.groups is not None and self.intruder.groups != "inferred":
             for j in np.flatnonzero(alike).tolist():
                 alike[j] = (self.groups(l, j) == self.groups(l, self.j)).all()
         return replace(
-            asked,
-            target=self.telling(asked.target, alike, levels=False),
-            second=self.telling(asked.second, alike, levels=False),
+            question,
+            target=self.telling(question.target, alike, levels=False),
+            second=self.telling(question.second, alike, levels=False),
         )
 
     def agree(self, record: int, columns: Flags, *, levels: bool) -> Array:
@@ -229,47 +229,47 @@ class AttackScenario:
         )
 
 
-def check(scene: AttackScenario) -> None:
+def check(attack: AttackScenario) -> None:
     """Refuse what contradicts the data or the release, and what is not offered."""
-    intruder, fit = scene.intruder, scene.fit
-    name = scene.names[scene.j]
-    largest = scene.own.counts[scene.record, scene.j]
-    if scene.other == scene.record:
+    intruder, fit = attack.intruder, attack.fit
+    name = attack.names[attack.j]
+    largest = attack.own.counts[attack.record, attack.j]
+    if attack.other == attack.record:
         raise InputError("other", intruder.other, "is the target; name another record")
-    if not scene.release.replaced.all():
+    if not attack.release.replaced.all():
         raise InputError(
             "knows_records",
             intruder.knows_records,
             "is offered for releases of which every record was replaced",
         )
     if fit.prior.inflation is not None and (
-        scene.other is not None or scene.known_columns[scene.synthesized].any()
+        attack.other is not None or attack.known_columns[attack.synthesized].any()
     ):
         raise InputError(
             "a mixture with structural zeros offers intruders who know the second largest and "
             "no column of the target; fit without zeros"
         )
-    if intruder.largest is not None and largest < scene.second_value:
+    if intruder.largest is not None and largest < attack.second_value:
         raise InputError(
             f"a target does not have the largest {name!r}, as the intruder knows; "
             "leave targets out to audit the record that has"
         )
-    _check_totals(scene)
-    if scene.deals:
-        _check_groups(scene)
+    _check_totals(attack)
+    if attack.deals:
+        _check_groups(attack)
 
 
-def _check_totals(scene: AttackScenario) -> None:
-    given = scene.intruder.knows_totals
+def _check_totals(attack: AttackScenario) -> None:
+    given = attack.intruder.knows_totals
     if not isinstance(given, Mapping):
         return
     for name, total in given.items():
-        if name not in scene.names:
+        if name not in attack.names:
             raise InputError(
                 "knows_totals",
-                f"names column {name!r}, which is not a count; counts are {list(scene.names)}",
+                f"names column {name!r}, which is not a count; counts are {list(attack.names)}",
             )
-        if float(total) != scene.own.counts[:, scene.names.index(name)].sum():
+        if float(total) != attack.own.counts[:, attack.names.index(name)].sum():
             raise InputError(  # without the data's total, which is confidential
                 ("knows_totals", name),
                 total,
@@ -277,11 +277,11 @@ def _check_totals(scene: AttackScenario) -> None:
             )
 
 
-def _check_groups(scene: AttackScenario) -> None:
+def _check_groups(attack: AttackScenario) -> None:
     """Whether the groups that the intruder knows are there, and keep their totals."""
-    groups, inferred = scene.release.groups, scene.intruder.groups == "inferred"
+    groups, inferred = attack.release.groups, attack.intruder.groups == "inferred"
     if inferred and (
-        scene.fit.model.kind == "TCMM" or (groups is not None and (groups == TAIL).any())
+        attack.fit.model.kind == "TCMM" or (groups is not None and (groups == TAIL).any())
     ):
         raise InputError(
             "groups", "inferred", 'is not offered where a tail was collapsed; give "known"'
@@ -293,10 +293,10 @@ def _check_groups(scene: AttackScenario) -> None:
                 'that synthesize made, or give Intruder(groups="inferred")'
             )
         return
-    for l in range(scene.release.m):
-        for q, name in enumerate(scene.release.synthesized):
-            j, label = scene.names.index(name), np.unique(groups[l, :, q], return_inverse=True)[1]
-            moved = scene.hows[l].z.counts[:, j] - scene.own.counts[:, j]
+    for l in range(attack.release.m):
+        for q, name in enumerate(attack.release.synthesized):
+            j, label = attack.names.index(name), np.unique(groups[l, :, q], return_inverse=True)[1]
+            moved = attack.hows[l].z.counts[:, j] - attack.own.counts[:, j]
             if np.bincount(label.reshape(-1), moved).any():
                 raise InputError(
                     f"column {name!r} of release {l + 1} does not keep the confidential totals "
@@ -316,12 +316,12 @@ def evidence(
     """log p(Z^(l) | y*, A), (m, G, U), for a competitor; an ESS of 0 where a truncation binds."""
     found = []
     for u, child in enumerate(rng.spawn(len(targets))):
-        scene = AttackScenario.of(fit, intruder, release, targets, u)
-        check(scene)
-        work = _Work(scene=scene, rng=child, progress=progress)
-        one = _pair(work) if scene.other is not None else _second(work)
-        value = np.where(scene.in_order, one.value, -np.inf)  # another order is impossible
-        deviation = np.where(scene.in_order, one.deviation, 0.0)
+        attack = AttackScenario.of(fit, intruder, release, targets, u)
+        check(attack)
+        work = _Work(attack=attack, rng=child, progress=progress)
+        one = _pair(work) if attack.other is not None else _second(work)
+        value = np.where(attack.in_order, one.value, -np.inf)  # another order is impossible
+        deviation = np.where(attack.in_order, one.deviation, 0.0)
         full = max(work.full, default=0.0)
         binds = truncation_binds(full, fit.prior.n_classes, " given the release")
         found.append((value, deviation, 0.0 if binds else one.ess))
@@ -333,15 +333,15 @@ def knowledge_in_words(
     fit: Any, intruder: Intruder, release: EncodedRelease, targets: Targets
 ) -> str:
     """What is approximated in `evidence`, and what is disclosed for certain, one phrase."""
-    scene = AttackScenario.of(fit, intruder, release, targets, 0)
-    check(scene)
+    attack = AttackScenario.of(fit, intruder, release, targets, 0)
+    check(attack)
     words = ["weaker: unknown records integrated out; synthetic rows are matched to no record"]
-    if scene.other is not None:
+    if attack.other is not None:
         words = ["weaker: fits without the two records"]
-        if scene.deals:
+        if attack.deals:
             words = ["weaker: which records share a total is known to the intruder"]
-    elif scene.in_tail:
-        sums, n, values, _ = _tail(scene)
+    elif attack.in_tail:
+        sums, n, values, _ = _tail(attack)
         exact = n * len(values) <= EXACT_UP_TO
         how = "by convolution" if exact else f"by a saddlepoint, relative error of order 1/{n}"
         words = [f"weaker: the total of the tail less {n} independent unknown values, {how}"]
@@ -349,11 +349,11 @@ def knowledge_in_words(
             words = ["weaker: no other record is in the tail; its total discloses the target"]
     elif release.m > 1:
         words.append("as if the unknown records were drawn anew for each release (approximate)")
-    if intruder.knows_totals and scene.other is None and not scene.deals:
+    if intruder.knows_totals and attack.other is None and not attack.deals:
         words.append("the sum of the others taken as normal (approximate)")
-    if release.groups is not None and not scene.in_tail:
-        groups = [scene.groups(l, scene.j) for l in range(release.m)]
-        if alone := sum(int((group == group[scene.record]).sum() == 1) for group in groups):
+    if release.groups is not None and not attack.in_tail:
+        groups = [attack.groups(l, attack.j) for l in range(release.m)]
+        if alone := sum(int((group == group[attack.record]).sum() == 1) for group in groups):
             words.append(
                 f"in {alone} of {release.m} data sets the target is a component of its own, "
                 "whose total is its value: a singleton disclosure"
@@ -365,21 +365,21 @@ def knowledge_in_words(
 class _Work:
     """A scene, and how to sample what it asks for; in ``full`` how often all was occupied."""
 
-    scene: AttackScenario
+    attack: AttackScenario
     rng: Rng
     progress: Progress | None
     full: list[float] = field(default_factory=list)
 
     def learnt(self, units: Units, stage: str, *, share: int = 1) -> ClassPosterior:
         """Classes learnt from units, by chains as long as the fit's (or a share of them)."""
-        fit, sampling = self.scene.fit, self.rng.spawn(2)
+        fit, sampling = self.attack.fit, self.rng.spawn(2)
         size = max(fit.n_draws // fit.n_chains // share, 4)
         thin = max(fit.posterior.thin // share, 1)
         tick = Ticker(self.progress, stage, fit.n_chains * size)
         how: Any = {"n_draws": size, "tune": max(size * thin // 4, 100), "thin": thin, "tick": tick}
         drawn = fit.posterior.refitted(units, rng=sampling[0], **how).draws
         self.full.append(float((drawn.n_occupied == fit.prior.n_classes).mean()))
-        kept = self.scene.hows[0].conditional & (units.given is not None)
+        kept = self.attack.hows[0].conditional & (units.given is not None)
         return ClassPosterior.of(fit.prior, units, drawn, kept, rng=sampling[1])
 
 
@@ -395,38 +395,38 @@ def _less(parts: Sequence[Averaged], expected: Averaged) -> Averaged:
 
 def _second(work: _Work) -> Averaged:
     """An intruder who knows the second largest value."""
-    scene = work.scene
-    if scene.in_tail:
-        log_p = np.zeros((scene.release.m, len(scene.guesses)))
-        log_p[0], _ = log_sum_of_others(*_tail(scene))  # all show the same total: one says all
+    attack = work.attack
+    if attack.in_tail:
+        log_p = np.zeros((attack.release.m, len(attack.guesses)))
+        log_p[0], _ = log_sum_of_others(*_tail(attack))  # all show the same total: one says all
         return Averaged.exact(log_p)
-    prior = before(work.scene.fit.prior, scene.question)
-    if scene.deals and scene.intruder.groups == "known":
+    prior = before(work.attack.fit.prior, attack.question)
+    if attack.deals and attack.intruder.groups == "known":
         each = []
-        for l in range(scene.release.m):
-            label = np.unique(scene.groups(l, scene.j), return_inverse=True)[1].reshape(1, -1)
-            each.append(change(_dealt_to(scene, l, label)[0], prior))
+        for l in range(attack.release.m):
+            label = np.unique(attack.groups(l, attack.j), return_inverse=True)[1].reshape(1, -1)
+            each.append(change(_dealt_to(attack, l, label)[0], prior))
         return Averaged.exact(np.stack(each))
-    of_one = _dealt if scene.deals else _drawn
-    parts = [of_one(work, l) for l in range(len(scene.hows))]
+    of_one = _dealt if attack.deals else _drawn
+    parts = [of_one(work, l) for l in range(len(attack.hows))]
     return _less(parts, Averaged(prior, np.zeros(len(prior)), np.inf))
 
 
 def _drawn(work: _Work, l: int) -> Averaged:
     """MP: the predictive of a further record; a known total has power 1 / m for each release."""
-    scene, question = work.scene, work.scene.question
-    rows = scene.hows[l].z.below(question.second)
+    attack, question = work.attack, work.attack.question
+    rows = attack.hows[l].z.below(question.second)
     learnt = work.learnt(rows.units(), f"release {l + 1}")
     plain = learnt.averaged(further(learnt, question))
-    if not scene.intruder.knows_totals:
+    if not attack.intruder.knows_totals:
         return plain
-    total = float(scene.own.counts[:, scene.j].sum())
-    rest = total - scene.second_value - question.guesses
-    joint = learnt.averaged(with_total(learnt, question, rest, len(scene.own.counts) - 2))
-    if scene.release.m == 1:
+    total = float(attack.own.counts[:, attack.j].sum())
+    rest = total - attack.second_value - question.guesses
+    joint = learnt.averaged(with_total(learnt, question, rest, len(attack.own.counts) - 2))
+    if attack.release.m == 1:
         return joint
     alone = learnt.averaged(with_total(learnt, question, None, 0))
-    w = 1.0 / scene.release.m
+    w = 1.0 / attack.release.m
     return Averaged(
         plain.value + w * change(joint.value, alone.value),
         plain.deviation + w * (joint.deviation - alone.deviation),
@@ -436,56 +436,58 @@ def _drawn(work: _Work, l: int) -> Averaged:
 
 def _dealt(work: _Work, l: int) -> Averaged:
     """MM, groups inferred: by the labels of a mixture learnt from the data set."""
-    units = work.scene.hows[l].z.units()
+    units = work.attack.hows[l].z.units()
     every = units.only(units.unit)  # each row has a label of its own
     learnt = work.learnt(every, f"release {l + 1}")
-    return learnt.averaged(_dealt_to(work.scene, l, learnt.label))
+    return learnt.averaged(_dealt_to(work.attack, l, learnt.label))
 
 
-def _dealt_to(scene: AttackScenario, l: int, label: npt.NDArray[np.integer]) -> Array:
+def _dealt_to(attack: AttackScenario, l: int, label: npt.NDArray[np.integer]) -> Array:
     """MM: log p_h(y*, y_2 | groups and totals), (H, G)."""
-    kept, whole = ~scene.synthesized, scene.knows_second_record
-    first = scene.agree(scene.record, kept, levels=True)
-    second = scene.agree(scene.runner_up, kept & whole, levels=whole)
-    groups = Groups.of(scene.hows[l].z, label, first, second)
-    return dealt(groups, scene.dealt_question(l))
+    kept, whole = ~attack.synthesized, attack.knows_second_record
+    first = attack.agree(attack.record, kept, levels=True)
+    second = attack.agree(attack.runner_up, kept & whole, levels=whole)
+    groups = Groups.of(attack.hows[l].z, label, first, second)
+    return dealt(groups, attack.dealt_question(l))
 
 
-def _tail(scene: AttackScenario) -> tuple[Array, int, Array, Array]:
+def _tail(attack: AttackScenario) -> tuple[Array, int, Array, Array]:
     """What the others of the tail must add up to, how many, and the belief about each."""
-    y = scene.own.counts[scene.groups(0, scene.j) == TAIL, scene.j]
-    threshold = float(scene.thresholds(0)[0])
-    knows_one = scene.second_value > threshold
-    sums = float(y.sum()) - knows_one * scene.second_value - scene.question.guesses
-    high = max(scene.second_value, threshold + 1.0)
-    values, chances = belief(scene.intruder.others, threshold, high, scene.names[scene.j])
+    y = attack.own.counts[attack.groups(0, attack.j) == TAIL, attack.j]
+    threshold = float(attack.thresholds(0)[0])
+    knows_one = attack.second_value > threshold
+    sums = float(y.sum()) - knows_one * attack.second_value - attack.question.guesses
+    high = max(attack.second_value, threshold + 1.0)
+    values, chances = belief(attack.intruder.others, threshold, high, attack.names[attack.j])
     return sums, len(y) - 1 - int(knows_one), values, chances
 
 
 def _pair(work: _Work) -> Averaged:
     """An intruder who knows all records but two and their sum."""
-    scene, m = work.scene, work.scene.release.m
-    base = work.learnt(scene.known(None), "known records", share=2)
-    if scene.deals:
-        return _dealt_pair(scene, base)
+    attack, m = work.attack, work.attack.release.m
+    base = work.learnt(attack.known(None), "known records", share=2)
+    if attack.deals:
+        return _dealt_pair(attack, base)
     parts = []
     for l in range(m):
-        learnt = work.learnt(scene.known(l), f"release {l + 1}", share=2)
-        parts.append(learnt.averaged(pair_masses(learnt, scene.pair(l))))
-    return _less(parts, base.averaged(pair_masses(base, scene.pair(None))))
+        learnt = work.learnt(attack.known(l), f"release {l + 1}", share=2)
+        parts.append(learnt.averaged(pair_masses(learnt, attack.pair(l))))
+    return _less(parts, base.averaged(pair_masses(base, attack.pair(None))))
 
 
-def _dealt_pair(scene: AttackScenario, base: ClassPosterior) -> Averaged:
+def _dealt_pair(attack: AttackScenario, base: ClassPosterior) -> Averaged:
     """Groups known: exact but for the predictive that is divided by."""
-    pair, value, deviation = scene.pair(None), [], np.zeros(1)
-    truth = scene.own.counts[scene.record, scene.columns]
-    for l in range(scene.release.m):
-        groups = np.stack([scene.groups(l, j)[scene.two] for j in scene.columns.tolist()], axis=1)
+    pair, value, deviation = attack.pair(None), [], np.zeros(1)
+    truth = attack.own.counts[attack.record, attack.columns]
+    for l in range(attack.release.m):
+        groups = np.stack(
+            [attack.groups(l, j)[attack.two] for j in attack.columns.tolist()], axis=1
+        )
         columns, log_p = sharing_columns(groups), np.zeros((len(base.draws), len(pair.guesses)))
         if columns.any():  # log p(y*, T - y* | known) where the two share a component
             own: Any = {"columns": pair.columns[columns], "totals": pair.totals[columns]}
             log_p = pair_masses(base, replace(pair, guesses=pair.guesses[:, columns], **own))
         expected = base.averaged(log_p)
-        value.append(dealt_to_pair(groups, scene.thresholds(l), pair, truth, expected.value))
+        value.append(dealt_to_pair(groups, attack.thresholds(l), pair, truth, expected.value))
         deviation = deviation - expected.deviation
     return Averaged(np.stack(value), deviation, float(len(base.draws)))
