@@ -31,10 +31,8 @@ WIDTHS = 0.05, 0.3  # of windows around a number, in its spread
 COPIED = 0.3  # odds of a copy of the record's own value
 WHOLE = "alone", "all"  # contexts in which equal numbers are counted too
 TREES = 6  # guessed columns that trees are grown for, at most
-FIRST, SECOND = (
-    ("score", "regression"),
-    ("alone", "pair", "all", "own", "own distance"),
-)  # kinds tried first
+FIRST = "score", "regression", "alone"  # kinds tried by themselves
+SECOND = "pair", "all", "own", "own distance"  # and then beside these
 SIZES = 2, 3, 5, 7, 10, 15, 20, 30, 50  # rows in a leaf, at least
 LARGEST = 2**40  # numbers of contexts; beyond it they are counted anew
 MOST = 20.0  # of the evidence of a score
