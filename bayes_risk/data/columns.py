@@ -115,7 +115,7 @@ def kinds_of(df: pd.DataFrame) -> dict[str, Kind]:
     levels = {c: pd.factorize(df[c], use_na_sentinel=False)[0] for c in groups}
     for y in groups[::-1]:  # of two that fix each other the first stays, and of two columns both
         those = (c for c in groups if c != y and found[c].taken != "out")
-        many = sum(kind.taken != "out" for kind in found.values()) > 2
+        many = sum(kind.taken not in ("label", "out") for kind in found.values()) > 2
         if many and (by := next((c for c in those if _gives(levels[c], levels[y])), "")):
             found[y] = found[y]._replace(taken="out", why=f"it has one value for each {by}")
     return found
