@@ -284,9 +284,10 @@ def test_weighted_leaves_are_urns(bootstrap, seed):
     risk = br.attribute_risk(fit, release, guesses=GUESSES)
     assert risk.assumptions["evidence"].startswith("exact")
     assert "survey weights from" in risk.assumptions["synthesis"]
-    gap, _ = gaps(risk, each(lambda i, g: by_urns(fit, release, i, g)), [0, 15])
-    possible = np.isfinite(risk.log_evidence[:, :, risk.case[[0, 15]]])
-    assert np.abs(gap).max() < 1e-8 and possible.any() and not possible.all()
+    some = range(0, 24, 5)
+    gap, _ = gaps(risk, each(lambda i, g: by_urns(fit, release, i, g)), some)
+    possible = np.isfinite(risk.log_evidence[:, :, risk.case[some]].sum(axis=0))
+    assert np.abs(gap).max() < 1e-9 and possible.any() and not possible.all()
 
 
 @pytest.mark.parametrize("kind", [BAYESIAN, PLAIN], ids=["bayesian", "plain"])

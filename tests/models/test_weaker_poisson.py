@@ -302,7 +302,7 @@ def test_imputation_with_structural_zeros(zeros_of_three, m):
     release = br.Release(datasets=tables, synthesized=["x0"])
     guesses = {"x0": br.Grid(values=[0, 1, 3, 5, 9])}
     risk = br.attribute_risk(fit, release, intruder=intruder(known), guesses=guesses, random_seed=2)
-    gap, error = gaps(risk, lambda i, guess: with_zeros(fit.prior, y, zs, i, guess[0]))
+    gap, error = gaps(risk, each(lambda i, guess: with_zeros(fit.prior, y, zs, i, guess[0])))
     assert np.abs(gap / np.hypot(error, 2e-3)).max() < 5 and error.max() < 0.1
 
 
