@@ -6,6 +6,7 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk.models.simulator import scores
+from bayes_risk.models.simulator.features import Features
 from bayes_risk.models.simulator.scores import scores_of
 from tests.oracles.generator_exact import Cells
 
@@ -93,6 +94,20 @@ def test_tables_of_few_records_wide_categories_and_constants():
     y = np.column_stack([rng.integers(0, 90, 60), np.full(60, 4.2), np.zeros(60)])
     found = evidence(y, [90, 0, 2], 0, y[None], np.arange(3), np.arange(90.0))
     assert found and all(np.isfinite(value).all() for value in found.values())
+
+
+def test_a_table_too_wide_for_scores_keeps_the_likelihood_in_regressions():
+    """Six columns of twenty levels: no model of them is small enough for a score."""
+    rng = np.random.default_rng(9)
+    df = pd.DataFrame({f"c{k}": rng.permutation(80) % 20 for k in range(6)}).astype("category")
+    data = br.Microdata.from_frame(df.assign(pay=rng.normal(size=80)), numbers=["pay"])
+    y, guesses = data.codes.astype(float), np.linspace(-1, 1, 4)[:, None, None] * np.ones((4, 3, 1))
+    numbers = {}
+    for whole in (True, False):
+        how = Features.of(data, np.array([6]), linked=False, whole=whole).with_sizes(y, y[None])
+        assert how.scores == []
+        numbers[whole] = how.made(y, y[None], np.arange(3), guesses)[0].shape[-1]
+    assert numbers[True] - numbers[False] == 4  # on none, one, two and all of the known columns
 
 
 @pytest.mark.check

@@ -64,16 +64,17 @@ class Features:
     edges: dict[int, Array]
     order: dict[int, list[int]]
     spread: dict[int, float]
+    whole: bool
     sizes: dict[int, int] = field(default_factory=dict)
     scores: list[tuple[Any, Score]] = field(default_factory=list)
 
     @classmethod
     def of(
-        cls, microdata: Microdata, guessed: Ints, *, linked: bool, scores: bool = True
+        cls, microdata: Microdata, guessed: Ints, *, linked: bool, whole: bool = True
     ) -> "Features":
         """Read off the confidential table, once.
 
-        ``scores``: not where records are left out, as they tell how many there are.
+        ``whole``: no record is left out; how many are, regressions and scores would tell.
         """
         y, p = microdata.codes.astype(float), len(microdata.columns)
         numbers = [j for j in range(p) if microdata.n_levels[j] == 0]
@@ -83,8 +84,8 @@ class Features:
         spread = {j: float(np.ptp(end)) or float(np.ptp(y[:, j])) or 1.0 for j, end in ends.items()}
         bins = _binned(y, edges)
         order = {int(j): _associated(bins, int(j)) for j in guessed}
-        found = cls(microdata, guessed, linked, edges, order, spread)
-        found.scores.extend(scores_of(y, microdata.n_levels, guessed, order) if scores else ())
+        found = cls(microdata, guessed, linked, edges, order, spread, whole)
+        found.scores.extend(scores_of(y, microdata.n_levels, guessed, order) if whole else ())
         return found
 
     def made(
@@ -138,13 +139,13 @@ class Features:
             known = [k for k in others if k not in self.guessed]
             if j in self.guessed[:TREES] and known:
                 yield from self._in_trees(look, j, known)
-            if j in self.spread and self.scores:
+            if j in self.spread and self.whole:
                 for t in sorted({0, 1, 2, len(known)}):
                     if t <= len(known):
                         yield ("regression", t), look.regression(j, known[:t], self)
         for name, score in self.scores:
-            told = score.evidence(look.y, look.Z, look.W, look.rows)
-            yield ("score", name), np.clip(told, -MOST, MOST)
+            evidence = score.evidence(look.y, look.Z, look.W, look.rows)
+            yield ("score", name), np.clip(evidence, -MOST, MOST)
         if self.linked:
             yield from self._own(look)
 

@@ -38,7 +38,7 @@ def left_out_factors(
     data, n = release.microdata, len(release.microdata.codes)
     each = per_run_of(n, share, runs)
     seeds = [int(child.integers(2**62)) for child in rng.spawn(3)]
-    how = Features.of(data, np.arange(len(data.columns)), linked=False, scores=False)
+    how = Features.of(data, np.arange(len(data.columns)), linked=False, whole=False)
 
     def chosen(r: int) -> tuple[Ints, Ints]:
         order = np.random.default_rng([seeds[0], r]).permutation(n)
