@@ -23,11 +23,11 @@ RULES = [
 ]
 
 
-def possible(household: Any) -> bool:
-    """The rules in Python: household is (tenure, head's age, ((relation, age), ...))."""
+def possible(household: Any, of_tenure: bool = True) -> bool:
+    """The rules in Python; household is (tenure, head's age, ((relation, age), ...))."""
     tenure, head, members = household
     partners = [age for relation, age in members if relation == "spouse"]
-    if head == 10 or len(partners) > 1 or (tenure == "rent" and head == 70):
+    if head == 10 or len(partners) > 1 or (of_tenure and tenure == "rent" and head == 70):
         return False
     for relation, age in members:
         if relation == "spouse" and (age == 10 or age - head >= 40):

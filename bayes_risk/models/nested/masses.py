@@ -126,7 +126,8 @@ def drawn_cells(masses: Masses, many: Ints, *, rng: Rng) -> DrawnCells:
 def impossible_counts(masses: Masses, many: Ints, *, rng: Rng) -> Theta:
     """Counts, as `add_counts` has them, of so many impossible households of each size (S,).
 
-    Members who come after one by whom a household is impossible may be anybody, and are not drawn.
+    Members who come after one by whom a household is impossible may be anybody, and columns that no
+    rule names may have any level: both are summed out.
     """
     theta, rules, layout, of_cell = masses[:4]
     weights = theta.pi[:, None] * of_cell.head * (1.0 - masses.begun[layout.sizes - 1])
@@ -138,19 +139,10 @@ def impossible_counts(masses: Masses, many: Ints, *, rng: Rng) -> Theta:
     given = masses.begun, masses.fits, masses.partners
     counts = fixed, omega, phi
     draw_violations(rng, each, layout.sizes - 1, given, psi, rule, of_cell.member, counts)
-    heads, by_class = each.sum(axis=0), omega.astype(np.int64)
-    whole = heads.reshape(*rules.heads.dims, -1)
+    whole = each.sum(axis=0).reshape(*rules.heads.dims, -1)
     for k, q in enumerate(rules.heads.columns):
         others = tuple(x for x in range(len(rules.heads.dims)) if x != k)
         lam[layout.of_household[q] : layout.of_household[q + 1]] = whole.sum(axis=others)
-    for n, cells, starts, levels, out in (
-        (heads.sum(axis=0), rules.heads, layout.of_household, theta.lam, lam),
-        (by_class, rules.members, layout.of_member, theta.phi, phi),
-    ):
-        for q in np.setdiff1d(np.arange(len(starts) - 1), cells.columns):
-            part = slice(starts[q], starts[q + 1])
-            p = np.moveaxis(levels[part], 0, -1)
-            out[part] = np.moveaxis(multinomials(rng, n, p), -1, 0)
     return Theta(each.sum(axis=1).astype(float), lam, omega, phi)
 
 
