@@ -443,7 +443,7 @@ FURTHER: Mapping[str, type] = {
     "reweighting": Reweighted,  # other hyper-priors without a new fit
     "left-out": Leaving,  # membership from runs without some records
     "trees": Grown,  # values that no leaf holds
-    "household": object,  # `household.Jointly`: no member of the target's household known
+    "household": object,  # `household.WithHouseholds`: no member of the target's household known
 }
 
 

@@ -38,8 +38,8 @@ class MemberTerms(NamedTuple):
     batch: Ints  # (H,)
 
 
-class Jointly(Protocol):
-    """A model whose draws give the density of a whole household."""
+class WithHouseholds(Protocol):
+    """What models of whole households have in common."""
 
     @property
     def number(self) -> Ints | None:
@@ -53,11 +53,22 @@ class Jointly(Protocol):
     def relate(self) -> str:
         """The column of the relation to the head, where it has them."""
 
-    def terms(self, posterior: Any, members: Targets) -> Sequence[MemberTerms]:
-        """Of each block of parameters that is independent of the others."""
-
     def excluded(self, members: Targets, codes: Codes) -> Flags:
         """Which households (A, J, p) of the first J members cannot be, (A,)."""
+
+
+class JointlyExact(WithHouseholds, Protocol):
+    """A model that computes the evidence of whole households itself."""
+
+    def ratios(self, members: Targets, index: Ints) -> Iterable[Ratio]:
+        """Log p of guesses (A, J) given all other households; then given each data set too."""
+
+
+class Jointly(WithHouseholds, Protocol):
+    """A model whose draws give the density of a whole household."""
+
+    def terms(self, posterior: Any, members: Targets) -> Sequence[MemberTerms]:
+        """Of each block of parameters that is independent of the others."""
 
     def later(self, codes: Codes) -> Ints:
         """0 for heads, 1 for other members, of records (n, p)."""
@@ -235,7 +246,7 @@ class UnknownHouseholds:
     """What an audit asks where no member of a household is known."""
 
     number: Ints  # (n,): household of each record
-    model: Jointly
+    model: Any  # `Jointly` or `JointlyExact`
     release: EncodedRelease
     guesses: Guesses
 

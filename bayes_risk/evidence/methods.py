@@ -169,13 +169,22 @@ METHODS = {
             based=True,
             calls="predictive",
         ),
+        EvidenceMethod(
+            "household-exact",
+            "of the whole household in closed form; its other members summed out",
+            "look at the worst records",
+            EvidenceRunner.exact_households,
+            by_release=False,
+            based=True,
+            calls="household",
+        ),
     )
 }
 RENAMED = {"product": "independent-releases", "reuse": "importance"}
 COMPETITORS = ("weaker",)  # their evidence, which is not chosen by name
 JOINED = "joined"  # of evidence that is there, by `bayes_risk.risk.join`
 IN_FILE = ("in-file",)  # of an intruder who is not certain that the target is in the file: neither
-HOUSEHOLD = ("household",)  # of one who knows no member of the target's household
+HOUSEHOLD = ("household", "household-exact")  # of one who knows no member of the target's household
 TABLES = ("published",)  # of published tables, which no fit offers
 NAMES = tuple(
     name for name in METHODS if name not in (*COMPETITORS, *IN_FILE, *HOUSEHOLD, *TABLES, JOINED)
@@ -216,7 +225,7 @@ def choose_method(
     elif problem.in_file is not None:
         methods = IN_FILE
     elif problem.households is not None:
-        methods = HOUSEHOLD
+        methods = HOUSEHOLD if question is ATTRIBUTES else HOUSEHOLD[:1]
     elif evidence is not None:
         methods = [one_of("evidence", evidence, NAMES)]
     offered = [method for method in methods if METHODS[method].offer in can]

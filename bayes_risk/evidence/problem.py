@@ -217,8 +217,8 @@ def _unknown_households(
     model, setting = capabilities.fit_for("household"), f"household={intruder.household!r}"
     if model is None:
         raise InputError(
-            f"{model_name(fit)} does not offer {setting} for this release; NestedDPMPM, mixtures "
-            "and Regression do, without weights and of fresh classes; or audit the household "
+            f"{model_name(fit)} does not offer {setting} for this release; NestedDPMPM, mixtures, "
+            "Regression and CART do, without weights, smoothing and floor; or audit the household "
             "alone: its members as targets, Intruder(knows_records=labels_of_all_others)"
         )
     given, number = intruder.household_of(fit.microdata.index), model.number

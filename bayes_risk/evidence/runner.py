@@ -5,7 +5,7 @@ asks what `Capabilities` names, and nothing else.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -34,7 +34,7 @@ from .contract import (
 )
 from .diagnostics import khat_threshold
 from .evidence import Evidence, combined_ratios, importance_evidence, known_evidence, refitted
-from .household import UnknownHouseholds
+from .household import Household, JointlyExact
 from .leave_one_out import (
     Ratio,
     Reading,
@@ -375,7 +375,14 @@ class EvidenceRunner:
         if self.problem.in_file is not None:
             return self._of_places(cases, chains, self.presence(cases))
         if self.problem.households is not None:
-            return self._of_households(cases, chains, self.problem.households)
+            model = self.problem.households.model
+
+            def sampled(one: Household) -> Iterator[Ratio]:
+                for k in range(len(chains[0].posteriors)):
+                    each = (model.terms(c.posterior(k)(), one.members) for c in chains)
+                    yield pooled([one.ratio(terms) for terms in each])
+
+            return self._of_households(cases, len(chains[0].posteriors) - 1, sampled)
         n = len(chains[0].posteriors)
         rngs = self.rng.spawn(n)
 
@@ -432,21 +439,26 @@ class EvidenceRunner:
             self.source.report("evidence", min(begin + step, U), U)
         return joined_targets(parts)
 
+    def exact_households(self, cases: Targets, budget: Budget) -> Evidence:
+        """Evidence of whole households that the model computes itself."""
+        households = self.problem.households
+        assert households is not None
+        model: JointlyExact = households.model
+        return self._of_households(
+            cases, len(self.release.by_draw), lambda one: model.ratios(one.members, one.index)
+        )
+
     def _of_households(
-        self, cases: Targets, chains: Sequence[Chains], households: UnknownHouseholds
+        self, cases: Targets, m: int, ratios: Callable[[Household], Iterable[Ratio]]
     ) -> Evidence:
         """The same where no member of the target's household is known, one after another."""
-        n, of = len(chains[0].posteriors), households.number[cases.record]  # ascending
+        households = self.problem.households
+        assert households is not None
+        of = households.number[cases.record]  # ascending
 
         def evidence(number: int) -> Evidence:
             one = households.of(number, cases.columns)
-            some = cases.only(np.flatnonzero(of == number))
-            terms = households.model.terms
-            each = (
-                pooled([one.ratio(terms(c.posterior(k)(), one.members)) for c in chains])
-                for k in range(n)
-            )
-            return one.evidence(each, n - 1, some)
+            return one.evidence(ratios(one), m, cases.only(np.flatnonzero(of == number)))
 
         parts, numbers = [], np.unique(of)
         for k, number in enumerate(numbers, start=1):

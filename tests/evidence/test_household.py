@@ -1,5 +1,6 @@
 """Intruders who know no member of the target's household: against sums over all guesses of it."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -265,6 +266,87 @@ def test_persons_of_a_regression_against_the_closed_form():
         exact = [summed(before, after, [one[k] for one in joint]) for k in range(2)]
         _, error = agree(risk, each(lambda i, guess, exact=exact: exact[i - 2][guess[0]]))
         assert 10 * error.max() < min(np.ptp(list(of.values())) for of in exact)
+
+
+@pytest.mark.parametrize("bootstrap", ["bayesian", "none"])
+@pytest.mark.parametrize("size", [2, 3])
+def test_members_under_known_trees_against_counts_of_whole_tables(bootstrap, size):
+    """Two trees, the second split by what the first makes; households share leaves; m = 1 and 2."""
+    rng, n = np.random.default_rng(size), 42
+    df = pd.DataFrame({c: rng.choice([*"abc"][:d], n) for c, d in (("x", 3), ("s", 2), ("j", 3))})
+    df["j"] = np.where(rng.random(n) < 0.7, df["s"], df["j"])
+    df = df.sort_values("x", ignore_index=True)  # members stand in the same leaves
+    hid, columns = pd.Series(np.repeat(np.arange(n // size), size)), ["s", "j"]
+    fit = br.models.CART(columns, min_leaf=4, bootstrap=bootstrap).fit(df, random_seed=1)
+    release, own = fit.synthesize(2, random_seed=2), fit.microdata.codes.astype(int)
+    codes = [fit.microdata.encode(one, "a release", ["x", "s", "j"]) for one in release.datasets]
+    assert all(tree.n_leaves > 1 for tree in fit.trees)
+
+    def log_p(y, z):
+        total = 0.0
+        for tree in fit.trees:
+            of_y, of_z = tree.leaf(y), tree.node(z)
+            for node in np.unique(of_z):
+                a, b = (
+                    np.bincount(t[at == node, tree.column].astype(int), minlength=3)
+                    for t, at in ((y, of_y), (z, of_z))
+                )
+                if (b[a == 0] > 0).any():
+                    return -np.inf
+                a, b = a[a > 0].astype(float), b[a > 0]
+                if bootstrap == "none":
+                    total += (b * np.log(a / a.sum())).sum()
+                else:
+                    total += (gammaln(a + b) - gammaln(a)).sum()
+                    total += gammaln(a.sum()) - gammaln(a.sum() + b.sum())
+        return total
+
+    def log_prior(y, record, others):
+        total, known = 0.0, np.setdiff1d(np.arange(n), others)
+        for tree, d in zip(fit.trees, (2, 3), strict=True):
+            same = tree.leaf(y[known]) == tree.leaf(y[[record]])
+            agree = same & (y[known, tree.column] == y[record, tree.column])
+            total += np.log((agree.sum() + 1 / d) / (same.sum() + 1))
+        return total
+
+    cells = list(product(range(2), range(3)))
+    for first in (0, 3 * size):
+        rows = np.arange(first, first + size)
+        joint, before, seen = list(product(cells, repeat=size)), [], []
+        for one in joint:
+            y = own.copy()
+            y[rows, 1:] = one
+            before.append(sum(log_prior(y, i, rows) for i in rows))
+            seen.append([log_p(y, z.astype(int)) for z in codes])
+        for m in (1, 2):
+            risk = br.attribute_risk(
+                fit,
+                replace(release, datasets=release.datasets[:m]),
+                guesses=br.Neighbourhood(4),
+                intruder=br.Intruder(household="unknown", households=hid),
+                targets=rows.tolist(),
+            )
+            assert risk.assumptions["evidence"].startswith("household-exact")
+            after = np.array(before) + np.array(seen)[:, :m].sum(axis=1)
+            exact = [summed(np.array(before), after, [x[k] for x in joint]) for k in range(size)]
+            gap, error = agree(risk, each(lambda i, g, of=exact, at=first: of[i - at][g]))
+            assert not error.any() and len(gap) >= size
+
+
+def test_persons_who_live_alone_under_known_trees_are_the_usual_audit():
+    """Whatever the trees are of: categories that may be missing, and numbers."""
+    rng, n = np.random.default_rng(3), 60
+    df = pd.DataFrame({"x": rng.choice([*"abc"], n), "s": rng.choice([*"fm"], n)})
+    df = df.assign(age=rng.integers(20, 60, n))
+    df.loc[3, "s"] = None
+    fit = br.models.CART(["s", "age"]).fit(df, missing="level", random_seed=1)
+    release, guesses = fit.synthesize(2, random_seed=2), {"age": br.Grid(additive=4, n=3)}
+    one, other = (
+        br.attribute_risk(fit, release, guesses=guesses, intruder=who).records
+        for who in (None, br.Intruder(household="unknown", households=pd.Series(np.arange(n))))
+    )
+    np.testing.assert_allclose(one["probability"], other["probability"], rtol=1e-12)
+    assert one["probability"].nunique() > 5
 
 
 def test_what_the_intruder_knows_is_checked(monkeypatch):

@@ -43,6 +43,7 @@ from .cart_known import IN_WORDS, partly_known
 from .kernels import bandwidth
 from .rpart_import import trees_of_releases
 from .tree import BAYESIAN, PLAIN, Tree, grow
+from .tree_households import TreeHouseholds
 
 Shares = dict[int, Array]  # of the records of a node, summed up
 
@@ -142,6 +143,10 @@ class CARTFit(Synthesis):
         further += offers(self, "factors") if self.known is None else []
         if not intruder.knows_less:
             names = [self._computation(release), *["refit"] * (self.of_release is None)]
+            if names[0] == "exact" and self.weights is None and self.model.floor is None:
+                if not any(map(self._smoothed, trees)):
+                    prior = partial(self._log_prior, release)
+                    further.append(Offer("household", TreeHouseholds(self._leaves(release), prior)))
             return Capabilities([*offers(self, computed=names), *further], any_rows=True)
         made = np.flatnonzero(release.columns)
         split = any(np.isin(tree.split_columns, made).any() for tree in trees)
@@ -285,9 +290,12 @@ class CARTFit(Synthesis):
 
     def log_prior(self, release: EncodedRelease, targets: Targets) -> Array:
         """What the other records in its leaves say of a record, tree after tree, (G, U)."""
+        return self._log_prior(release, self.known, targets)
+
+    def _log_prior(self, release: EncodedRelease, known: Flags | None, targets: Targets) -> Array:
         sets = range(1 if self.of_release is None else release.m)
         trees = [self._made(release, l) for l in sets]
-        return log_prior_of_trees(self.microdata, trees, self.known, targets)
+        return log_prior_of_trees(self.microdata, trees, known, targets)
 
     def factors(
         self, evidence: str, release: EncodedRelease, targets: Targets

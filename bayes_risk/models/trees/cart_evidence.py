@@ -142,7 +142,7 @@ def _step(kind, n, r, w):
 
 
 @numba.njit(cache=True, nogil=True)
-def _gain(shown, kind, floored, node, old, new, w):
+def gain_of_move(shown, kind, floored, node, old, new, w):
     """Change of log p when a record of weight w takes a value from a node, brings another one."""
     (n_old, r_old), (n_new, r_new) = _counts_of(shown, node, old), _counts_of(shown, node, new)
     N, R, (floor, left, sums) = shown.N[node], shown.R[node], floored
@@ -178,7 +178,7 @@ def _gains(tree, shown, kind, floored, own, guess, weight, out):
                     old = own[1][u] if both or side == 1 else -1
                     new = guess[1][g, u] if side == 0 else -1
                     if shown.R[node] > 0 and old != new and not (both and side == 1):
-                        total += _gain(shown, kind, floored, node, old, new, weight[u])
+                        total += gain_of_move(shown, kind, floored, node, old, new, weight[u])
                     node = parent[node]
             out[g, u] = total
 
