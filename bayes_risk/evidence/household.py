@@ -15,7 +15,7 @@ import numba
 import numpy as np
 import pandas as pd
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.logspace import log_sum
 from bayes_risk.data.microdata import Codes, Microdata
@@ -24,7 +24,7 @@ from bayes_risk.release.release import EncodedRelease
 
 from .contract import Posterior, Predictive, Targets
 from .evidence import Evidence, combined_ratios, relative_to_truth
-from .leave_one_out import Ratio, added_parts, leave_one_out
+from .leave_one_out import Ratio, added_parts, leave_one_out, ratio_of_sums
 
 MOST = 100_000  # guesses of a household
 
@@ -67,6 +67,13 @@ class JointlyExact(WithHouseholds, Protocol):
 class Jointly(WithHouseholds, Protocol):
     """A model whose draws give the density of a whole household."""
 
+    @property
+    def refits(self) -> bool:
+        """Whether ``without`` is offered."""
+
+    def without(self, posterior: Any, members: Targets, *, rng: Rng, n_jobs: int) -> Any:
+        """A posterior that has not seen the household, from where another one stopped."""
+
     def terms(self, posterior: Any, members: Targets) -> Sequence[MemberTerms]:
         """Of each block of parameters that is independent of the others."""
 
@@ -93,6 +100,10 @@ class IndependentPersons:
     number: ClassVar[None] = None
     id: ClassVar[str] = ""
     relate: ClassVar[str] = ""
+    refits: ClassVar[bool] = False
+
+    def without(self, posterior: Any, members: Targets, *, rng: Rng, n_jobs: int) -> Any:
+        raise NotImplementedError
 
     def terms(self, posterior: Posterior, members: Targets) -> Sequence[MemberTerms]:
         return [_by_draw(part, len(members)) for part in self.at_theta(posterior, members)]
@@ -191,10 +202,18 @@ class Household:
         one = self.members.only(np.array([0]))
         return replace(one, guesses=guesses, columns=np.arange(self.index.shape[1]))
 
-    def ratio(self, terms: Iterable[MemberTerms]) -> Ratio:
-        """Leave-one-out log ratios of all guesses of the household, (A, 1)."""
+    def ratio(self, terms: Iterable[MemberTerms], seen: bool = True) -> Ratio:
+        """Log ratios of all guesses, (A, 1); the household is left out of fits that saw it."""
         parts = [HouseholdPredictive(one, self.index, self.truth, one.batch) for one in terms]
-        return added_parts([leave_one_out(part, self.whole, 1) for part in parts])
+        one = slice(0, 1)
+        return added_parts(
+            [
+                leave_one_out(part, self.whole, 1)
+                if seen
+                else ratio_of_sums(part, one, part.log_truth(one))
+                for part in parts
+            ]
+        )
 
     def evidence(self, ratios: Iterable[Ratio], m: int, cases: Targets) -> Evidence:
         """Evidence of those of its members that are the ``cases``."""

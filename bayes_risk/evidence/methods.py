@@ -163,7 +163,7 @@ METHODS = {
             "household",
             "predictives of the whole household before and after seeing the release, by draws of "
             "the parameters; its other members summed out",
-            "give a fit with more draws",
+            "give a fit with more draws, or a larger refit_budget (NestedDPMPM)",
             EvidenceRunner.predictive,
             by_release=False,
             based=True,

@@ -34,7 +34,7 @@ from .contract import (
 )
 from .diagnostics import khat_threshold
 from .evidence import Evidence, combined_ratios, importance_evidence, known_evidence, refitted
-from .household import Household, JointlyExact
+from .household import Household, Jointly, JointlyExact
 from .leave_one_out import (
     Ratio,
     Reading,
@@ -303,11 +303,13 @@ class EvidenceRunner:
         return replace(found, apart=tuple(apart))
 
     def worst(self, khat: Array, cases: Targets, budget: int) -> Ints:
-        """Cases with the worst of poor weights, (U,), which a fit without their record can mend."""
-        if self.problem.households is not None:  # a refit leaves one record out
+        """Cases with the worst of poor weights, (U,), which a fit without them can mend."""
+        households = self.problem.households
+        if households is not None and not households.model.refits:
             return np.zeros(0, np.int64)
         poor = np.flatnonzero((khat > self.threshold) & cases.fitted)
-        return poor[np.argsort(-khat[poor], kind="stable")][:budget]
+        some = poor[np.argsort(-khat[poor], kind="stable")][:budget]
+        return some if households is None else np.sort(some)
 
     def base(self, cases: Targets, found: Evidence) -> Array | None:
         """Log p(y* | y_A) of the base fit, (G, U), or what the model itself says; None: nothing."""
@@ -448,8 +450,30 @@ class EvidenceRunner:
             cases, len(self.release.by_draw), lambda one: model.ratios(one.members, one.index)
         )
 
+    def _without_households(self, cases: Targets) -> Evidence:
+        """Evidence from fits that have not seen the target's household."""
+        households, chains = self.problem.households, self.begun(cases).chains
+        assert households is not None
+        model: Jointly = households.model
+        number = np.unique(households.number[cases.record])
+        rngs = dict(zip(number.tolist(), self.rng.spawn(len(number)), strict=True))
+
+        def refitted(one: Household) -> Iterator[Ratio]:
+            rng = rngs[int(households.number[one.members.record[0]])]
+            how: Any = {"rng": rng, "n_jobs": self.n_jobs}
+            for k in range(len(chains[0].posteriors)):
+                fits = [model.without(c.posterior(k)(), one.members, **how) for c in chains]
+                yield pooled([one.ratio(model.terms(f, one.members), seen=False) for f in fits])
+
+        m = len(chains[0].posteriors) - 1
+        return self._of_households(cases, m, refitted, what="refits")
+
     def _of_households(
-        self, cases: Targets, m: int, ratios: Callable[[Household], Iterable[Ratio]]
+        self,
+        cases: Targets,
+        m: int,
+        ratios: Callable[[Household], Iterable[Ratio]],
+        what: str = "evidence",
     ) -> Evidence:
         """The same where no member of the target's household is known, one after another."""
         households = self.problem.households
@@ -462,11 +486,13 @@ class EvidenceRunner:
 
         parts, numbers = [], np.unique(of)
         for k, number in enumerate(numbers, start=1):
-            parts.append(stage(f"evidence of household {k}", partial(evidence, int(number))))
-            self.source.report("evidence", k, len(numbers))
+            parts.append(stage(f"{what} of household {k}", partial(evidence, int(number))))
+            self.source.report(what, k, len(numbers))
         return joined_targets(parts)
 
     def _refit(self, cases: Targets) -> Evidence:
+        if self.problem.households is not None:
+            return self._without_households(cases)
         rngs = self.rng.spawn(1)[0].spawn(len(cases))
         chains = self.begun(cases).chains
 

@@ -11,6 +11,7 @@ from scipy.special import gammaln, logsumexp
 import bayes_risk as br
 from bayes_risk.evidence.contract import Targets
 from bayes_risk.evidence.household import HouseholdPredictive
+from bayes_risk.evidence.runner import EvidenceRunner
 from bayes_risk.intruder.guesses import GuessSet
 from bayes_risk.models.nested.posterior import NestedHouseholds
 from tests.helpers.against import agree, each
@@ -97,7 +98,7 @@ def against(risk, member, before, after, names, errors=0.0):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("household", ["unknown", "composition"])
-def test_members_who_are_not_known_are_summed_out(household):
+def test_members_who_are_not_known_are_summed_out(household, monkeypatch):
     """Three households of one to three persons, two classes of each kind; m = 1 and 2."""
     fit, composition = nested().fit(persons(Y), **LONG), household == "composition"
     columns = ("tenure", "age") if composition else ("tenure", "relate", "age")
@@ -111,6 +112,26 @@ def test_members_who_are_not_known_are_summed_out(household):
             for member, label in enumerate(labels):
                 risk = audited(fit, released(FILES[:m]), household, [label], columns)
                 against(risk, member, before, after, list(every))
+                if household == "unknown":  # and by fits without the household
+                    with monkeypatch.context() as patch:
+                        patch.setattr(EvidenceRunner, "threshold", -1.0)
+                        risk = audited(fit, released(FILES[:m]), household, [label], columns)
+                    assert (risk.khat == 0).all()
+                    against(risk, member, before, after, list(every))
+
+
+def test_households_with_poor_weights_are_left_out_of_fits(monkeypatch):
+    monkeypatch.setattr(EvidenceRunner, "threshold", -1.0)
+    fit = with_rules().fit(persons(Y), **SHORT)
+    how = {"household": "unknown", "targets": [1, 2, 3, 4]}
+    one, again, none = (
+        audited(fit, released(), refit_budget=budget, **how) for budget in (2, 2, 0)
+    )
+    assert (one.khat == 0).sum() == 2 and (none.khat != 0).all()
+    same = one.khat != 0
+    assert np.array_equal(one.log_evidence, again.log_evidence)
+    assert np.array_equal(one.log_evidence[..., same], none.log_evidence[..., same])
+    assert not np.array_equal(one.log_evidence[..., ~same], none.log_evidence[..., ~same])
 
 
 @pytest.mark.slow

@@ -39,6 +39,7 @@ from bayes_risk.release.release import EncodedRelease
 from .completion import completed
 from .masses import Masses, drawn_households
 from .posterior import (
+    SHORTEST,
     NestedHouseholds,
     NestedPosterior,
     impossible_guesses,
@@ -48,8 +49,6 @@ from .rules import Persons, coded_households, household_layout, households_in, i
 from .sampler import Model, NestedDraws, NestedPrior, first_draw, hole_of, nested_chains
 
 DIAGNOSED = 100
-SHORTEST = 50
-FEWER = 8  # of the sweeps of a chain in a refit, whose draws are not weighted, one a sweep
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,10 +323,8 @@ class NestedFit(Synthesis):
     ) -> NestedPosterior:
         model, own = self.posterior.model, self.posterior.own
         ((i, j),) = whereabouts(own, np.array([record]))
-        sweeps = len(start.draws) // start.draws.n_chains * start.thin
-        n_draws = max(sweeps // FEWER, 2)
-        how = {"rng": rng, "hole": hole_of(model, own, i, j), "n_draws": n_draws, "thin": 1}
-        return start.refitted(start.persons, SHORTEST // 4, **how)  # type: ignore[no-any-return]
+        hole = hole_of(model, own, i, j)
+        return start.left_out(start.persons, rng=rng, hole=hole)  # type: ignore[no-any-return]
 
     @property
     def _tune(self) -> int:

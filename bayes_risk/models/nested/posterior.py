@@ -12,7 +12,7 @@ weights 1 / p(y_i | R, Theta) take the target out.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numba
 import numpy as np
@@ -30,6 +30,8 @@ from .rules import Layout, Persons, households_in
 from .sampler import Hole, Model, NestedDraws, fill_member, hole_of, nested_chains, side_by_side
 
 Positions = npt.NDArray[np.int32]
+SHORTEST = 50  # sweeps of a warm-up
+FEWER = 8  # of the sweeps of a chain in a refit, whose draws are not weighted, one a sweep
 
 
 class Person(NamedTuple):
@@ -281,6 +283,7 @@ class NestedHouseholds:
     model: Model
     number: Ints  # (n,): household of each record
     declared: Households
+    refits: ClassVar[bool] = True
 
     @property
     def id(self) -> str:
@@ -309,6 +312,12 @@ class NestedHouseholds:
         )
         log_p = [np.ascontiguousarray(one.reshape(H * F, G)[:, cell]) for one in out]
         return [MemberTerms(log_pi.ravel(), log_p, np.repeat(np.arange(H), F), draws.batch)]
+
+    def without(
+        self, posterior: "NestedPosterior", members: Targets, *, rng: Rng, n_jobs: int
+    ) -> "NestedPosterior":
+        i, _ = whereabouts(posterior.own, members.record[:1])[0]
+        return posterior.left_out(posterior.persons.without(i), rng=rng, n_jobs=n_jobs)
 
     def excluded(self, members: Targets, codes: Codes) -> Flags:
         """Which households differ in their columns, have another head, or break a rule, (A,)."""
@@ -408,6 +417,14 @@ class NestedPosterior:
             self.model, persons, last, (n_draws or size, tune, thin or self.thin), **how
         )
         return replace(self, persons=persons, draws=draws, hole=hole)
+
+    def left_out(
+        self, persons: Persons, *, rng: Rng, n_jobs: int = 1, hole: Hole | None = None
+    ) -> "NestedPosterior":
+        """Draws without a household, or a person, from where these chains stopped."""
+        sweeps = len(self.draws) // self.draws.n_chains * self.thin
+        how: dict[str, Any] = {"rng": rng, "n_jobs": n_jobs, "hole": hole}
+        return self.refitted(persons, SHORTEST // 4, n_draws=max(sweeps // FEWER, 2), thin=1, **how)
 
 
 def impossible_guesses(

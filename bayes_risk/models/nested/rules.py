@@ -52,6 +52,18 @@ class Persons(NamedTuple):
         both["first"] = np.append(self.first, self.first[-1] + other.first[1:])
         return Persons(**both)
 
+    def without(self, i: int) -> "Persons":
+        """All but household i."""
+        span, many = slice(self.first[i], self.first[i + 1]), np.diff(self.first)
+        return Persons(
+            np.delete(self.household, i, axis=0),
+            np.delete(self.member, span, axis=0),
+            np.append(0, np.delete(many, i).cumsum()),
+            np.delete(self.size, i),
+            np.delete(self.head_row, i),
+            np.delete(self.member_row, span),
+        )
+
 
 def coded_households(df: pd.DataFrame, household: Households, **how: Any) -> Microdata:
     """A table of persons, coded; the column with their households too, whatever its labels."""
