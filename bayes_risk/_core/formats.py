@@ -77,6 +77,12 @@ def two_errors(mcse: float, beside: float = 0.0, digits: int | None = None) -> s
     return _fixed(2 * mcse, places)
 
 
+def plus_minus(mcse: float, beside: float = 0.0, digits: int | None = None) -> str:
+    """`two_errors` in a sentence: ``+- 0.005``, or ``error < 0.001``."""
+    text = two_errors(mcse, beside, digits)
+    return f"{'error' if text.startswith('<') else '+-'} {text}"
+
+
 def ends_of_share(mcse: float, share: float) -> str:
     """From where to where a share may be, if two errors would leave [0, 1]; else nothing."""
     low, high = share - 2 * mcse, share + 2 * mcse
@@ -85,9 +91,9 @@ def ends_of_share(mcse: float, share: float) -> str:
 
 
 def beside_share(mcse: float, share: float) -> str:
-    """`two_errors` behind a share: `` +- 0.005``, or `` (0.6 to 1)``."""
-    ends = ends_of_share(mcse, share)
-    return f" ({ends})" if ends else f" +- {two_errors(mcse, share)}"
+    """`plus_minus` behind a share: `` +- 0.005``, or `` (0.6 to 1)``."""
+    ends, text = ends_of_share(mcse, share), plus_minus(mcse, share)
+    return f" {text}" if not ends and text.startswith("+") else f" ({ends or text})"
 
 
 def error(
@@ -103,11 +109,10 @@ def error(
 def in_brackets(
     mcse: float, beside: float = 0.0, digits: int | None = None, *, share: bool = False
 ) -> str:
-    """`two_errors` behind a number of a sentence, `` (+- 0.005)``; nothing where there is none."""
+    """`plus_minus` behind a number of a sentence, `` (+- 0.005)``; nothing where there is none."""
     if share and (ends := ends_of_share(mcse, beside)):
         return f" ({ends})"
-    text = two_errors(mcse, beside, digits)
-    return "" if text in ("0", NONE) else f" (+- {text})"
+    return f" ({plus_minus(mcse, beside, digits)})" if mcse > 0 else ""
 
 
 def percent(share: float) -> str:

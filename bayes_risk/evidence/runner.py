@@ -356,13 +356,17 @@ class EvidenceRunner:
 
     def until_exact(self, cases: Targets, budget: Budget) -> Evidence:
         """Evidence of fits that run until its error is small enough."""
-        found = self._of_all(cases)
+        found, left = self._of_all(cases), budget.max_doublings
         limit = np.inf if budget.target_mcse is None else budget.target_mcse
-        for _ in range(budget.max_doublings):
-            if float(np.quantile(found.mcse(), 0.95)) <= limit:
-                break
-            self.begun(cases).double(found.share_by_fit())
-            found = self._of_all(cases)
+        while left and (error := float(np.quantile(found.mcse(), 0.95))) > limit:
+            share = found.share_by_fit()
+            # each halves the variance at best: errors before so many would be read for nothing
+            rounds = max(int(min(2 * np.log2(error / limit), left)), 1)
+            for _ in range(rounds):
+                self.begun(cases).double(share)
+                base = np.arange(len(share)) == 0
+                share = np.where(base == (share[0] >= share[1:].sum()), share / 2, share)
+            found, left = self._of_all(cases), left - rounds
         return found
 
     def _of_all(self, cases: Targets) -> Evidence:

@@ -188,8 +188,10 @@ def _typeset(value: Any) -> Any:
     """Keep numbers and their units on one line; show what moves or hides text as `visible` does."""
     if not isinstance(value, str) or isinstance(value, Markup):
         return value
-    value = visible(value, "\n").replace("+- ", f"{PLUS_MINUS}\N{NO-BREAK SPACE}")
-    return value.replace(" %", "\N{NO-BREAK SPACE}%")
+    value = visible(value, "\n").replace("+- ", f"{PLUS_MINUS} ")
+    for pair in (" %", f"{PLUS_MINUS} "):
+        value = value.replace(pair, pair.replace(" ", "\N{NO-BREAK SPACE}"))
+    return value
 
 
 def _assumptions(parts: Iterable[Any], matching: Any) -> list[tuple[str, str]]:

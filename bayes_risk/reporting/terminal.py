@@ -141,6 +141,10 @@ def bars() -> Bars | NotebookBars:
 def print_result(result: Any, notes: Sequence[str], *, console: Console) -> None:
     """Print what a study found, on a screen of up to 100 columns: of two risks some 27 lines."""
     notes = [*notes, *(f"in the fit of {note}" for note in result.diagnostics.get("notes", []))]
+    if result.attribute is not None:  # unreliable records stand behind "Reliability"
+        reliable = result.attribute.records["reliable"]
+        said = f"{int((~reliable).sum())} of {len(reliable)} records are "
+        notes = [note for note in notes if not note.startswith(said)]
     _title(result, console)
     print_verdict(result.verdict, console=console, took=result.seconds.get("attribute risk", 0.0))
     parts = result_parts(result)
@@ -279,7 +283,7 @@ def _title(result: Any, console: Console) -> None:
 def _end(result: Any, notes: Sequence[str], console: Console, *trust: str) -> None:
     """Two notes, what there is to trust, the time, and where the report is."""
     for note in notes[:2]:
-        console.print(printed(f"Note: {note}", style="yellow"), no_wrap=True, overflow="ellipsis")
+        console.print(printed(f"Note: {note}", style="yellow"))
     for words in trust:
         console.print(printed(words))
     whole, least = sum(result.seconds.values()), max(0.5, SHOWN_TIME * sum(result.seconds.values()))

@@ -32,7 +32,7 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.errors import InputError
-from bayes_risk._core.formats import NONE, number, percent, two_errors
+from bayes_risk._core.formats import number, percent, plus_minus
 from bayes_risk._core.logspace import log_sum
 from bayes_risk.data.base_result import Result
 
@@ -95,8 +95,8 @@ class Explanation(Result):
         if not finite:
             return percent(float(found))
         mcse = float(self.mcse[row]) if column == ALL_COLUMNS else np.nan
-        error = two_errors(mcse, float(found), 2)
-        return number(float(found), 2) + f" +- {error}" * (error not in ("0", NONE))
+        error = f" {plus_minus(mcse, float(found), 2)}" if mcse > 0 else ""
+        return number(float(found), 2) + error
 
     def most_in_words(self) -> str:
         """Data set and column that disclose most, with their parts; empty: none does."""

@@ -64,6 +64,7 @@ def test_an_error_has_the_decimals_of_its_number():
         assert places[0] <= places[1] <= places[0] + 1
     assert two_errors(0.0025, 0.19349) == "0.005" and error(1e-9, 12.3) == "< 0.01"
     assert in_brackets(0.0025, 0.19349) == " (+- 0.005)"
+    assert in_brackets(1e-9, 0.19349) == " (error < 0.001)"
     assert in_brackets(0.0) == in_brackets(math.nan) == ""
 
 
@@ -99,6 +100,7 @@ def test_numbers_are_written_at_one_place():
         (0.2, 0.3055, "0 to 0.811", " (0 to 0.811)"),
         (0.5, math.inf, "0 to 1.000", " (0 to 1.000)"),
         (0.9, 0.05, "\N{PLUS-MINUS SIGN} 0.100", " +- 0.100"),
+        (0.9, 1e-9, "< 0.001", " (error < 0.001)"),
         (1.0, 0.0, "0", " +- 0"),
         (0.5, math.nan, "\N{EN DASH}", " +- \N{EN DASH}"),
     ],

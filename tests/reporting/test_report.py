@@ -75,7 +75,7 @@ def test_every_number_stands_beside_its_error_and_its_baseline(page):
         assert head in page.texts
     row = page.texts.index("Probability of the true values, worst record")
     cells = [t for t in page.texts[row : row + 8] if t]
-    assert cells[1:4] == ["0.400", "\N{PLUS-MINUS SIGN} 0.020", "0.333"]
+    assert cells[1:4] == ["0.400", "\N{PLUS-MINUS SIGN}\N{NO-BREAK SPACE}0.020", "0.333"]
 
 
 def test_all_parts_are_there(text):

@@ -147,8 +147,8 @@ def test_default_thresholds_are_those_that_the_docs_give_reasons_for(field):
         (
             attribute([0.2, 0.53]),
             {"chains": 4, "draws": 250},
-            "target_mcse = 0.02, with the same random_seed, so that the release stays the same; "
-            "half of that if still inconclusive",
+            "target_mcse = 0.02 (about 16 times as long), with the same random_seed, so that the "
+            "release stays the same; half of that if still inconclusive",
         ),
         (
             attribute([0.2, 0.5]),
@@ -165,8 +165,8 @@ def test_default_thresholds_are_those_that_the_docs_give_reasons_for(field):
         (
             attribute([0.2, 0.3], reliable=[True, False]),
             {"draws": 100},
-            "refit_budget = 1 and target_mcse = 0.02, with the same random_seed, so that the "
-            "release stays the same",
+            "refit_budget = 1 and target_mcse = 0.02 (about 16 times as long), with the same "
+            "random_seed, so that the release stays the same",
         ),
         (
             replace(attribute([0.2]), assumed=True),

@@ -162,7 +162,7 @@ def test_a_mode_with_one_chain_is_a_doubt_that_more_chains_settle():
     assert verdict.outcome == "inconclusive"
     (said,) = verdict.deciding
     assert "one chain does not show how much chains of this mode differ" in said.sentence
-    assert said.cure.startswith("target_mcse = 0.02, with the same random_seed")
+    assert said.cure.startswith("target_mcse = 0.02 (about 16 times as long), with the")
 
 
 def test_a_data_set_made_in_another_mode_than_the_rest_is_a_doubt():

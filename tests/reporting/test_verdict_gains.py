@@ -10,7 +10,7 @@ from bayes_risk import InputError
 from bayes_risk.app.study.keys import unknown
 from bayes_risk.data.variables import Variable
 from bayes_risk.evidence.problem import Sample
-from bayes_risk.reporting.verdicts.attribute import gains, most_beyond
+from bayes_risk.reporting.verdicts.attribute import draws_that_settle, gains, most_beyond
 from bayes_risk.reporting.verdicts.verdict import Thresholds, judge
 from bayes_risk.risk.closeness import nearest_values
 from tests.helpers.edge_results import attribute, identification
@@ -219,3 +219,24 @@ def test_the_verdict_says_where_single_variables_are_not_judged():
     assert "single variables are not judged" in said and 'place = "levels"' in said
     free = replace(risk, guesses=np.concatenate([codes[:3], [[[1, 1]]]]), assumptions=ASKED)
     assert "not judged" not in judge(free, CALM).assumptions
+
+
+@pytest.mark.parametrize(
+    ("away", "times"),
+    [(0.015, 2), (-0.015, 2), (0.0105, 4), (-0.0105, 4), (0.0072, 8), (0.0068, 16), (0.0, 16)],
+)
+def test_no_more_draws_are_asked_for_than_settle_the_record_in_doubt(away, times):
+    """Two errors of 0.01 shrink with the square root; a record surely above settles all."""
+    p = 1 / 3 + 0.2 - away
+    risk = attribute([0.2, p])
+    assert draws_that_settle(risk, Thresholds(), 2.0) == times
+    verdict = judge(risk, CALM)
+    (doubt,) = [r for r in verdict.deciding if r.measure == "probability gained"]
+    assert f"(about {times} times as long)" in doubt.cure
+    if times < 16:  # where estimates stay, so many draws do, and half of them do not
+        assert judge(attribute([0.2, p], mcse=0.01 * times**-0.5), CALM).outcome != "inconclusive"
+        less = attribute([0.2, p], mcse=0.01 * (times / 2) ** -0.5)
+        assert judge(less, CALM).outcome == "inconclusive"
+    assert draws_that_settle(attribute([0.2, p, 0.1, 0.99]), Thresholds(), 2.0) == 2
+    unsure = attribute([0.2, p, 0.1], reliable=[True, True, False])
+    assert draws_that_settle(unsure, Thresholds(), 2.0) == 16

@@ -7,6 +7,8 @@ expected to do is counted in the confidential table; only another audit shows wh
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ import pandas as pd
 
 from bayes_risk._core.arrays import Ints
 from bayes_risk._core.formats import (
+    begun,
     beside_share,
     counted,
     number,
@@ -35,12 +38,14 @@ from bayes_risk.release.release import Release
 from bayes_risk.reporting.verdicts.doubts import CURES, PUBLIC
 from bayes_risk.reporting.verdicts.groups import MATCHED_GROUPS
 from bayes_risk.reporting.verdicts.reason import ABOVE, GAINED, RISK, USE, NextStep, Reason
-from bayes_risk.reporting.verdicts.reasons import CERTAIN, LIMITS, MATCHES
+from bayes_risk.reporting.verdicts.reasons import CERTAIN, LIMITS, MATCHES, TOGETHER
 from bayes_risk.reporting.verdicts.verdict import Verdict
+from bayes_risk.risk.grid_check import over_plausible
 from bayes_risk.risk.result import AttributeRisk
 from bayes_risk.utilities.tables import mutual_information
 
 MOST = 3  # records that are named
+SLOW = 8  # times as long: another file is audited sooner
 BANDS = 10  # of a number, to see how far it is related to another column
 LOOKED_AT = 5_000  # records, at most, to see it
 SMALLEST = 1e-9  # entropy beyond chance of a column that varies
@@ -58,7 +63,8 @@ SHOW_VALUES = ("CART", "Forest", "PMM")  # models whose files hold values of the
 def next_steps(study: Study, df: pd.DataFrame, verdict: Verdict) -> tuple[NextStep, ...]:
     """Steps in the order in which to take them; none where the verdict is within.
 
-    Of a verdict that is above: what lowers the risk. Otherwise what settles the doubts.
+    Of a verdict that is above: what lowers the risk. Otherwise what settles the doubts; where more
+    draws take long, what lowers the risk too.
     """
     above = {reason.measure for reason in verdict.reasons if reason.outcome == ABOVE}
     if not above:  # a file that is not useful enough is made anew; then what takes least first
@@ -68,7 +74,10 @@ def next_steps(study: Study, df: pd.DataFrame, verdict: Verdict) -> tuple[NextSt
         for r in open_:  # a cure with the same keys and more does for both
             cures = [c for c in keys if keys[r.cure] and keys[r.cure] < keys[c]] or [r.cure]
             found.setdefault((cures[0], r.column), []).append(r)
-        doubts = [_settling(study, df, of, reasons) for of, reasons in found.items()]
+        slow = {r.measure for r in open_ if _times(study, r.cure) >= SLOW}
+        gains = {measure for measure in slow if measure.startswith(GAINED)}
+        doubts = [step for of in found.items() for step in _settling(study, df, *of)]
+        doubts += [*_coarser(study, df, gains, 1.0), *_model(study, df, gains)]
         return (*_useful(study, df, verdict), *sorted(doubts, key=lambda step: step.times))
     shown = [r for r in verdict.reasons if r.outcome == ABOVE and r.column]
     steps = [
@@ -124,16 +133,27 @@ def finer_grids(study: Study) -> str:
     return pasted({"attribute": {"guesses": finer(given)}})
 
 
-def _settling(study: Study, df: pd.DataFrame, of: Any, reasons: list[Reason]) -> NextStep:
-    """What settles doubts ``of`` one cure, and of one column if any."""
+def _settling(
+    study: Study, df: pd.DataFrame, of: tuple[str, str], reasons: list[Reason]
+) -> Iterator[NextStep]:
+    """What settles doubts ``of`` one cure, and of one column or of all that are kept, if any."""
     (cure, column), effect = of, f"It settles: {'; '.join(r.measure for r in reasons)}"
     if column:
-        return _left_out(study, df, column, f"{effect}; if it is public anyway: {PUBLIC}")
-    if (times := _times(study, cure)) > 1:
-        may = "takes at most" if cure.startswith("targets") else "may take"
-        effect += f"; the attribute risk {may} {number(times, 1).removesuffix('.0')} times as long"
+        yield _left_out(study, df, column, f"{effect}; if it is public anyway: {PUBLIC}")
+        return
+    if reasons[0].measure == TOGETHER:
+        kept = [c for c in map(str, df) if c not in study.synthesized_in(df)]
+        steps = [*_fewer_unique(study, df, kept, 0.5, "the unchanged columns together")]
+        for step in steps:
+            text = f"{effect}. {step.effect}; if these columns are public anyway: {PUBLIC}"
+            yield replace(step, effect=text)
+        if steps:
+            return
+    if (times := _times(study, cure)) > 1 and cure.startswith("targets"):
+        long = number(times, 1).removesuffix(".0")
+        effect += f"; the attribute risk takes at most {long} times as long"
     lines = finer_grids(study) if cure == CURES["grid coarse"] else lines_of_cure(cure)
-    return NextStep(cure, effect, lines, times)
+    yield NextStep(cure, effect, lines, times)
 
 
 def _times(study: Study, cure: str) -> float:
@@ -141,7 +161,8 @@ def _times(study: Study, cure: str) -> float:
     now = study.attribute.targets if study.attribute is not None else None
     if (more := re.match(r"targets = (\d+)", cure)) and isinstance(now, int):
         return int(more[1]) / now
-    return 16.0 if "target_mcse" in cure else 1.0  # a quarter of the error: 4^2
+    more = re.search(r"\(about (\d+) times as long\)", cure)
+    return float(more[1]) if more else 1.0
 
 
 def _too_many(verdict: Verdict) -> float:
@@ -157,42 +178,58 @@ def _coarser(
 
     The keys are to be `too_many` times less often unique: the synthesised values match as well.
     """
-    how, effects = dict[str, dict[str, Any]](), list[str]()
-    numbers = {c: df[c].astype(float) for c in study.data.coarsen if c in df}
-    df = df.assign(**numbers)  # their multiples may be levels
+    df, numbers = _as_numbers(study, df), dict[str, tuple[dict[str, Any], str]]()
     if any(measure.startswith(GAINED) or measure in (CERTAIN, *LIMITS) for measure in above):
         for name in map(str, study.release.columns or df.columns):
             keep = _codes(study, name)
             if is_numeric(df[name].dtype) and (found := proposed(df[name], keep)):
-                how[name] = found
                 those = (
                     c[c.notna() & ~c.isin(keep)] for c in (df[name], coarsened(df[name], **found))
                 )
                 now, then = ((f"{c.nunique():,}", percent(share_alone(c))) for c in those)
-                effects.append(
+                numbers[name] = (
+                    found,
                     f"{name} has {now[0]} values now, and {now[1]} of the records have a value of "
-                    f"their own; coarsened, it has {then[0]}, and the share is {then[1]}"
+                    f"their own; coarsened, it has {then[0]}, and the share is {then[1]}",
                 )
-    without, keys = dict[str, str](), _keys(study, above)
-    limit = study.thresholds.made().true_match_rate if keys else 1.0
-    if keys:
-        alone = share_unique(df[keys])
-        limit = min(limit, alone / too_many)
-        effects.append(f"{percent(alone)} of the records are unique in the keys now")
-    for name, found, left in coarser_keys(df, keys, limit, study.data.coarsen):
+    keys = _keys(study, above)
+    limit = min(study.thresholds.made().true_match_rate, share_unique(df[keys]) / too_many)
+    why = ", as synthesised values match as well"
+    yield from _fewer_unique(study, df, keys, limit, "the keys", why, numbers)
+
+
+def _as_numbers(study: Study, df: pd.DataFrame) -> pd.DataFrame:
+    """The table with numbers in coarsened columns, whose multiples may be levels."""
+    return df.assign(**{c: df[c].astype(float) for c in study.data.coarsen if c in df})
+
+
+def _fewer_unique(
+    study: Study,
+    df: pd.DataFrame,
+    columns: list[str],
+    limit: float,
+    what: str,
+    why: str = "",
+    numbers: Mapping[str, tuple[dict[str, Any], str]] = MappingProxyType({}),
+) -> Iterator[NextStep]:
+    """Numbers made coarser, those given too, and columns left out until few records are unique."""
+    how = {name: given for name, (given, _) in numbers.items()}
+    effects = [effect for _, effect in numbers.values()]
+    df, without = _as_numbers(study, df), dict[str, str]()
+    now = [f"{percent(share_unique(df[columns]))} of the records are unique in {what} now"]
+    for name, found, left in coarser_keys(df, columns, limit, study.data.coarsen):
         if found:
             how |= {name: found}
-            effects.append(f"with {name} coarsened, {percent(left)} are")
+            effects += [*now, f"with {name} coarsened, {percent(left)} are"]
         else:
-            without[name] = (
-                f"Without {name} too, {percent(left)} of the records are unique in the keys; as "
-                f"synthesised values match as well, it should be at most {percent(limit)}"
-            )
+            text = f"without {name}{' too' * (not now)}, {percent(left)} are; at most"
+            without[name] = begun("; ".join([*now, f"{text} {percent(limit)} should be{why}"]))
+        now = []
     if how:
         current = _as_they_are(study)
         how = current | {name: current.get(name, {}) | found for name, found in how.items()}
-        lines = pasted({"data": {"coarsen": how}})
-        yield NextStep("Make numbers coarser", "; ".join(effects), lines)
+        lines = pasted({"data": {"coarsen": how}}) if study.release.files is None else ""
+        yield NextStep("Make numbers coarser", begun("; ".join(effects)), lines)
     for name, effect in without.items():
         yield _left_out(study, df, name, effect)
 
@@ -323,7 +360,8 @@ def at_risk(
     """
     if risk is None or release is None or verdict.outcome == RISK[-1] or not df.index.is_unique:
         return ()
-    found = risk.priors.get(verdict.prior, risk)
+    found = over_plausible(risk) if risk.priors else risk
+    found = risk.priors.get(verdict.prior, found)
     table = found.records
     judged = table[table["reliable"].to_numpy() & ~table["disclosed"].to_numpy()]
     gained = judged["probability"] - judged["prior"]

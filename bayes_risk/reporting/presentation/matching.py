@@ -16,7 +16,7 @@ from bayes_risk._core.formats import (
     in_brackets,
     number,
     percent,
-    two_errors,
+    plus_minus,
 )
 from bayes_risk.data.base_result import Public, Table, count_column, some, spread, value
 from bayes_risk.data.measures import IDENTIFICATION, MATCH_COUNTS, UNIQUENESS
@@ -135,7 +135,7 @@ def _errors(risk: Matching) -> str:
     if risk.release_of is None:
         return in_brackets(risk.pooled_mcse, digits=1)
     known = [
-        "unknown" if np.isnan(mcse) else f"+- {two_errors(mcse, digits=1)}"
+        "unknown" if np.isnan(mcse) else plus_minus(mcse, digits=1)
         for mcse in (risk.pooled_mcse, risk.pooled_draws_mcse)
     ]
     releases = f"{known[0]} between releases; " if risk.release_of.any() else ""

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayes_risk._core.formats import NONE, counted, factor, in_brackets, number, two_errors
+from bayes_risk._core.formats import NONE, counted, factor, in_brackets, number, plus_minus
 from bayes_risk.data.base_result import OfRecords, Table, for_file, measure_table, of_summary
 from bayes_risk.data.measures import FULL_TABLE, MEMBERSHIP, PRIVACY_LOSS, Measures
 from bayes_risk.risk.full_table.likeliest import Likeliest
@@ -86,7 +86,7 @@ def _(found: Membership) -> str:
         error = np.hypot(found.standard_error[0], found.mcse_of_measures[0])
         text += (
             "Of a member and a non-member, the release points to the member "
-            f"{number(auc, 1)} times in 100 (+- {two_errors(100 * error, digits=1)}; 50 without "
+            f"{number(auc, 1)} times in 100 ({plus_minus(100 * error, digits=1)}; 50 without "
             "the release). At a false positive rate of 5 %, the intruder finds "
             f"{number(100 * found.measures[2], 1)} of 100 members (5 without the release). "
         )

@@ -106,7 +106,9 @@ def _(utility: Utility) -> str:
     if not len(utility.pairs):
         return text
     worst, (a, b) = utility.summary().at["pairs_worst_ratio", "value"], utility.pairs.index[0]
-    return f"{text}; worst pair {a}, {b} ({number(worst)})"
+    if utility.m == 1:
+        return f"{text}; worst pair {a}, {b} ({number(worst)})"
+    return f"{text}; worst pair of each file {number(worst)} (over all files: {a}, {b})"
 
 
 @doubt_in_words.register
@@ -131,7 +133,8 @@ def _(utility: Utility) -> str:
         table = utility.pairs
         a, b = table.index[0]
         text += (
-            f" Worst preserved pair: {a} and {b} (ratio {number(table['ratio'].iloc[0])}); "
+            f" Worst preserved pair: {a} and {b} (ratio {number(table['ratio'].iloc[0])}"
+            f"{', the mean of all files' * (utility.m > 1)}); "
             f"{int((table['ratio'] > GOOD).sum()):,} of {len(table):,} pairs are above "
             f"{GOOD:g}, where a release drawn from the truth has 1 on average."
         )

@@ -39,6 +39,7 @@ from .reason import (
 FLOOR = 0.05  # of a probability: less is nothing to act on, whatever the odds
 CLOSE = 10.0  # percent of a number
 ROUNDING = 1e-12  # of shares and probabilities: 5 % are not above 5 %
+MOST_DRAWS = 16  # times as many as there were: a quarter of the error
 UNSEEN = 0.05  # probability of a sample without one that counts, at the bound
 SINGLE, NEAR = f"{GAINED}, single variables", f"{GAINED}, within {CLOSE:g} %"
 NEAREST = f"{GAINED}, nearest values"
@@ -53,6 +54,15 @@ def on_gains(
     ``cure``: what settles the records marked.
     """
     yield from _given_away(risk)  # first: the screen shows two reasons
+    for measure, candidates in _candidates(risk, limits, width).items():
+        yield _judged(risk, measure, candidates, limits, width, cure)
+    yield from _not_audited(risk, limits)
+
+
+def _candidates(
+    risk: AttributeRisk, limits: Thresholds, width: float
+) -> dict[str, list[tuple[str, str, "Gain"]]]:
+    """Prior, words and gains of every measure."""
     flat = over_plausible(risk) if risk.priors else risk  # a grid must not decide by its width
     every = {name: list(gains(one)) for name, one in {"": flat, **risk.priors}.items()}
     others = [gain for name in risk.priors for _, _, gain in every[name]]
@@ -65,9 +75,22 @@ def on_gains(
                     continue
                 gain = gain._replace(alone=~np.any(surely, axis=0))
             found.setdefault(measure, []).append((prior, what, gain))
-    for measure, candidates in found.items():
-        yield _judged(risk, measure, candidates, limits, width, cure)
-    yield from _not_audited(risk, limits)
+    return found
+
+
+def draws_that_settle(risk: AttributeRisk | None, limits: Thresholds, width: float) -> int:
+    """How many times as many draws leave no record in doubt, if estimates stay: 2, 4, 8, or 16.
+
+    As many as that too where more records are unreliable than may be.
+    """
+    if risk is None or 1 - risk.records["reliable"].mean() > limits.share_unreliable:
+        return MOST_DRAWS
+    every = [gain for ofs in _candidates(risk, limits, width).values() for _, _, gain in ofs]
+    for more in (2, 4, 8):
+        counts = [gain.with_errors(more**-0.5).counts(limits, width) for gain in every]
+        if any(sure.any() for sure, _ in counts) or not any(maybe.any() for _, maybe in counts):
+            return more
+    return MOST_DRAWS
 
 
 def _given_away(risk: AttributeRisk) -> Iterator[Reason]:
@@ -111,6 +134,11 @@ class Gain(NamedTuple):
     def gained(self) -> Array:
         """Probability gained."""
         return self.probability - self.prior
+
+    def with_errors(self, share: float) -> "Gain":
+        """The same with such a share of its errors."""
+        ends = tuple(self.probability + share * (end - self.probability) for end in self.ends)
+        return self._replace(error=share * self.error, spread=share * self.spread, ends=ends)
 
     def counts(self, limits: Thresholds, width: float) -> tuple[Flags, Flags]:
         """Records that surely count, and those that perhaps do; without an error none surely."""

@@ -23,6 +23,7 @@ from .reason import Reason, doubt, no_objection
 
 ENOUGH_CHAINS = 4  # of which Student's t wants 3.3 standard errors
 STAYS = "with the same random_seed, so that the release stays the same"
+QUARTER = "target_mcse = {quarter} (about 16 times as long)"
 LONGER = "this release and a fit with {} (a study that samples so makes another release)"
 PUBLIC = "public of [thresholds], with the reason"
 OWN_MODEL = "else publish a release made by the audit's own model"
@@ -30,15 +31,18 @@ CURES = {  # of doubts of verdict and report; settings have one name in study fi
     **{name: f"measure {name}" for name in ("membership", "utility")},
     **{f"{kind} risk": f"measure {kind} risk" for kind in ("attribute", "identification")},
     # numbers that were sampled
-    "error": f"target_mcse = {{target_mcse}}, {STAYS}; half of that if still inconclusive",
-    "unreliable": f"refit_budget = {{unreliable}} and target_mcse = {{target_mcse}}, {STAYS}",
+    "error": (
+        f"target_mcse = {{target_mcse}} (about {{times}} times as long), {STAYS}; half of that if "
+        "still inconclusive"
+    ),
+    "unreliable": f"refit_budget = {{unreliable}} and {QUARTER}, {STAYS}",
     "left out": "a larger guess_budget (of a JointGrid: budget)",
     "importance": 'evidence = "predictive"',
     "chains": f"attribute_risk of {LONGER.format('chains = {chains}')}",
     "fit": f"attribute_risk of {LONGER.format('more draws and tune')}",
     "priors": f"attribute_risk of {LONGER.format('tighter priors, or another parametrisation')}",
     "classes": f"attribute_risk of {LONGER.format('a larger n_classes')}",
-    "chains from the release": f"target_mcse = {{target_mcse}}, {STAYS}",
+    "chains from the release": f"{QUARTER}, {STAYS}",
     "modes differ": (
         "not possible for these files; make others with another random_seed, in one mode"
     ),
@@ -106,18 +110,23 @@ def settings_that_settle(
     diagnostics: Mapping[str, Any],
     keys: Iterable[str] = (),
     targets: int = 0,
+    times: int = 16,
 ) -> dict[str, str]:
     """What the settings should be, given what they were.
 
-    ``target_mcse`` is a quarter of the error that 95 % of (record, guess) pairs are below.
+    ``target_mcse`` follows from the error that 95 % of (record, guess) pairs are below, and from
+    how many ``times`` as many draws are wanted.
     """
     draws, chains = diagnostics.get("draws"), int(diagnostics.get("chains", 1))
     error = np.zeros(0) if risk is None else risk.mcse_log_evidence
     there = error[np.isfinite(error) & (error > 0)]
+    usual = float(np.quantile(there, 0.95)) if len(there) else 0.08
     return {
         "chains": str(ENOUGH_CHAINS if chains < ENOUGH_CHAINS else 2 * chains),
         "draws": "four times as many" if draws is None else f"{4 * int(draws)}",
-        "target_mcse": f"{float(np.quantile(there, 0.95)) / 4:.1g}" if len(there) else "0.02",
+        "target_mcse": f"{usual / times**0.5:.2g}",
+        "times": str(times),
+        "quarter": f"{usual / 4:.2g}",
         "keys": ", ".join(keys),
         "targets": str(targets),
         "unreliable": "0" if risk is None else str(int((~risk.reliable).sum())),

@@ -14,7 +14,7 @@ from bayes_risk.matching.result import Matching
 from bayes_risk.release.exposure import Exposure, exposure_of
 from bayes_risk.risk.result import AttributeRisk
 
-from .attribute import audited, enough, not_audited, not_judged
+from .attribute import audited, draws_that_settle, enough, not_audited, not_judged
 from .doubts import CURES, of_the_audit, settings_that_settle
 from .reason import (
     GAINED,
@@ -143,7 +143,8 @@ def judge(
     )
     keys = () if identification is None else identification.known
     wanted = enough(attribute, case.limits)
-    settings = settings_that_settle(attribute, diagnostics or {}, keys, wanted)
+    more = draws_that_settle(attribute, case.limits, case.width)
+    settings = settings_that_settle(attribute, diagnostics or {}, keys, wanted, more)
     reasons = [
         replace(r, cure=CURES[r.cure].format_map(settings)) if r.cure else r
         for r in reasons_of(case)
