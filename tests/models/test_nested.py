@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import gammaln, logsumexp
+from scipy.special import betaln, gammaln, logsumexp
 from scipy.stats import chisquare
 
 import bayes_risk as br
@@ -14,6 +14,7 @@ from bayes_risk.evidence.contract import Targets
 from bayes_risk.evidence.problem import AuditProblem
 from bayes_risk.intruder.guesses import GuessSet
 from bayes_risk.models.nested.completion import completed
+from bayes_risk.models.nested.household_moves import move_households
 from bayes_risk.models.nested.masses import Theta
 from bayes_risk.models.nested.posterior import NestedHouseholds
 from bayes_risk.models.nested.sampler import (
@@ -95,6 +96,52 @@ def test_labels_and_counts_are_those_of_a_plain_twin():
         for j in np.flatnonzero(of == i):
             m = each[j, label[i]]
             assert classes[j] == np.searchsorted(np.cumsum(m / m.sum()), v[j])
+
+
+def test_moves_of_households_leave_the_distribution_of_their_labels():
+    """Three classes, four households, two that lack columns, as impossible ones do: against all."""
+    more = [("rent", 50, (("child", 10), ("child", 30))), ("own", 70, ()), ("rent", 30, Y[1][2])]
+    layout, _, persons = coded([*Y, *more], None)
+    persons.household[4:, 0] = persons.member[5:, 1] = -1
+    rng, (S, F, M) = np.random.default_rng(7), (3, 3, 2)
+    classes, starts = np.array([0, 1, 0, 1, 1, 0]), (layout.of_household, layout.of_member)
+    level, alpha, beta = prior = (0.7, 1.3, 0.4)
+
+    def log_levels(rows, starts):
+        total = 0.0
+        for q in range(len(starts) - 1):
+            n = np.array([(rows[:, q] == v).sum() for v in range(starts[q], starts[q + 1])]) + level
+            total += gammaln(n).sum() - gammaln(n.sum())
+            total += gammaln(level * len(n)) - len(n) * gammaln(level)
+        return total
+
+    def log_weights(n, a):
+        after = n[::-1].cumsum()[::-1] - n
+        return (betaln(1 + n[:-1], a + after[:-1]) - betaln(1, a)).sum()
+
+    def log_p(labels):
+        of = np.repeat(labels, np.diff(persons.first))
+        sizes = [np.bincount(labels[persons.size == s], minlength=F) for s in range(S)]
+        total = sum(log_weights(n, alpha) for n in sizes)
+        for g in range(F):
+            total += log_levels(persons.household[labels == g], starts[0])
+            total += log_weights(np.bincount(classes[of == g], minlength=M), beta)
+            for m in range(M):
+                total += log_levels(persons.member[(of == g) & (classes == m)], starts[1])
+        return total
+
+    every = np.array(list(product(range(F), repeat=6)))
+    of_data = [set(one[4:]) <= set(one[:4]) for one in every]  # classes of others alone stay so
+    p = np.exp([log_p(one) for one in every]) * of_data
+    label, seen, n, batches = np.zeros(6, np.int64), np.zeros((20, F**6)), 60_000, 20
+    for t in range(n):
+        move_households(rng, 5, 4, persons[:4], classes, (S, F, M), starts, prior, label)
+        seen[t * batches // n, np.ravel_multi_index(label, (F,) * 6)] += batches / n
+    assert (seen[:, ~np.array(of_data)] == 0).all()
+    p = p / p.sum()
+    often = p * n > 100
+    z = (seen.mean(axis=0) - p)[often] / (seen.std(axis=0, ddof=1)[often] / batches**0.5)
+    assert often.sum() > 100 and np.sqrt((z**2).mean()) < 1.3 and np.abs(z).max() < 6
 
 
 def test_sticks_have_the_means_of_betas():

@@ -5,13 +5,14 @@ import pytest
 from scipy.stats import chisquare
 
 import bayes_risk as br
-from bayes_risk.models.nested.masses import Masses, drawn_households, impossible_counts
+from bayes_risk.models.nested.masses import Masses, Theta, drawn_households, drawn_impossible
 from bayes_risk.models.nested.rules import (
     coded_households,
     household_layout,
     households_in,
     rules_of,
 )
+from bayes_risk.models.nested.sampler import add_counts
 from tests.oracles.nested_households import (
     AGES,
     RELATE,
@@ -105,7 +106,11 @@ def test_impossible_households_are_counted_up_to_the_member_by_whom_they_are(siz
     layout, rules, _ = coded([every(h)[0] for h in (1, 2, 3)], RULES if of_tenure else RULES[:-1])
     theta = drawn_theta(rng, 3)
     masses, many = Masses.of(theta, rules, layout), n * (np.arange(3) == size - 1)
-    found = impossible_counts(masses, many, rng=rng)
+    found, *more = drawn_impossible(masses, many, True, rng=rng)
+    again = Theta(*(np.zeros(x.shape) for x in theta))
+    add_counts(more[0][:4], *more[1:], again)
+    for x, y in zip(found, again, strict=True):
+        np.testing.assert_array_equal(x, y)
     expected, total = [], 0.0
     for one in every(size):
         if possible(one, of_tenure):

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
+import numpy.typing as npt
 
 from bayes_risk._core.arrays import Array, Ints, Rng
 
@@ -123,27 +124,50 @@ def drawn_cells(masses: Masses, many: Ints, *, rng: Rng) -> DrawnCells:
     return DrawnCells(size, label, heads, first, cells)
 
 
-def impossible_counts(masses: Masses, many: Ints, *, rng: Rng) -> Theta:
-    """Counts, as `add_counts` has them, of so many impossible households of each size (S,).
+class DrawnImpossible(NamedTuple):
+    """Impossible households: how often each of their levels was drawn; themselves, if kept.
 
-    Members who come after one by whom a household is impossible may be anybody, and columns that no
-    rule names may have any level: both are summed out.
+    Columns that no rule names are summed out, as are members who come after one by whom a household
+    is impossible: both may be anything. Positions of those columns are -1.
     """
+
+    counts: Theta
+    persons: Persons
+    label: Ints  # class of each
+    classes: Ints  # and of its members
+
+
+def drawn_impossible(masses: Masses, many: Ints, kept: bool, *, rng: Rng) -> DrawnImpossible:
+    """So many impossible households of each size (S,)."""
     theta, rules, layout, of_cell = masses[:4]
     weights = theta.pi[:, None] * of_cell.head * (1.0 - masses.begun[layout.sizes - 1])
     each = np.zeros(weights.shape, np.int64)
     spread_draws(rng, many, weights.reshape(len(many), -1), each.reshape(len(many), -1))
-    lam, omega, phi = (np.zeros(x.shape) for x in theta[1:])
-    fixed = rules.members.levels() + rules.members.begin
+    n, N = int(many.sum()) * kept, int(many @ (layout.sizes - 1)) * kept
+    label, heads, size, cells, classes = (np.empty(k, np.int64) for k in (n, n, n, N, N))
+    first, lam = np.zeros(n + 1, np.int64), np.zeros(theta.lam.shape)
+    omega, phi = np.zeros(theta.omega.shape), np.zeros(theta.phi.shape)
     psi, rule = np.ascontiguousarray(of_cell.psi.T), (rules.other, rules.spouse, rules.of_spouse)
     given = masses.begun, masses.fits, masses.partners
-    counts = fixed, omega, phi
-    draw_violations(rng, each, layout.sizes - 1, given, psi, rule, of_cell.member, counts)
+    drawn = label, heads, size, first, cells, classes
+    counts = rules.members.levels() + rules.members.begin, omega, phi
+    further = layout.sizes - 1
+    draw_violations(rng, each, further, given, psi, rule, of_cell.member, counts, drawn)
     whole = each.sum(axis=0).reshape(*rules.heads.dims, -1)
     for k, q in enumerate(rules.heads.columns):
         others = tuple(x for x in range(len(rules.heads.dims)) if x != k)
         lam[layout.of_household[q] : layout.of_household[q + 1]] = whole.sum(axis=others)
-    return Theta(each.sum(axis=1).astype(float), lam, omega, phi)
+    rows = list[npt.NDArray[np.int32]]()
+    for of, at, starts in (
+        (rules.heads, heads, layout.of_household),
+        (rules.members, cells[: first[-1]], layout.of_member),
+    ):
+        rows.append(np.full((len(at), len(starts) - 1), -1, np.int32))
+        rows[-1][:, of.columns] = (of.levels() + of.begin)[at]
+    (household, member), nothing = rows, np.empty(0, np.int64)
+    persons = Persons(household, member, first, size, nothing, nothing)
+    found = Theta(each.sum(axis=1).astype(float), lam, omega, phi)
+    return DrawnImpossible(found, persons, label, classes[: first[-1]])
 
 
 def multinomials(rng: Rng, n: Ints, p: Array) -> Ints:
@@ -303,12 +327,20 @@ def fill_kinds(t, x, good, p, kinds):
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def draw_violations(rng, many, further, given, psi, rule, member, counts):
-    """Classes of members of impossible households (S, B, F), and levels in their cells, counted.
+def add_found(found, cell):
+    """A cell at the end of a list that begins with its length; -1: none."""
+    found[0] += cell >= 0
+    found[found[0]] = cell if cell >= 0 else found[found[0]]
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def draw_violations(rng, many, further, given, psi, rule, member, counts, drawn):
+    """Counts of classes and levels of members of impossible households (S, B, F); each, if kept.
 
     Only of the first t of each, the last of whom makes it impossible.
     """
-    fixed, omega, phi = counts
+    (fixed, omega, phi), (label, heads, size, first, cells_of, classes) = counts, drawn
+    kept = label.shape[0] > 0
     begun, fits, good = given
     of_spouse = rule[2]
     (S, B, F), C, M, (R, E) = many.shape, psi.shape[1], member.shape[2], (len(begun), len(good))
@@ -319,7 +351,8 @@ def draw_violations(rng, many, further, given, psi, rule, member, counts):
         which = int(of_spouse[c] > 0)
         cells[which, number[which]] = c
         number[which] += 1
-    kinds, filled, n = np.empty((R, 3 * E + 2)), np.empty(R, np.bool_), np.empty(C + 1, np.int64)
+    kinds, filled, h, n = np.empty((R, 3 * E + 2)), np.empty(R, np.bool_), 0, 0
+    found = np.zeros(R + 2, np.int64)
     for g in range(F):
         if not many[:, :, g].any():
             continue
@@ -329,11 +362,14 @@ def draw_violations(rng, many, further, given, psi, rule, member, counts):
                 weights[k] = psi[g, cells[which, k]]
                 partners += weights[k]
             fill_alias(weights[: number[which]], buffer, share[which], other_cell[which])
-        n[:] = 0  # of each cell; n[-1]: of those that were not found
         for b in range(B):
             filled[:] = False
             for s in range(S):
                 for _ in range(many[s, b, g]):
+                    if kept:
+                        label[h], heads[h], size[h] = g, b, s
+                        h += 1
+                        first[h] = n
                     u, t = rng.random() * (1.0 - begun[further[s], b, g]), 0
                     while t < further[s] and u >= 1.0 - begun[t, b, g]:
                         t += 1
@@ -351,24 +387,28 @@ def draw_violations(rng, many, further, given, psi, rule, member, counts):
                         u = rng.random() * (1.0 - small_power(y, t - 1))
                         while place < t - 2 and u >= 1.0 - small_power(y, place + 1):
                             place += 1
+                    found[0] = 0  # how many members, then their cells
                     for j in range(t - 1 - (e > 0 and violation < 2)):
                         goes, but = 0 if 0 <= place <= j else e, e if j == place else -1
-                        n[one_cell(rng, alias, 0, rule, goes, but, b)] += 1
+                        add_found(found, one_cell(rng, alias, 0, rule, goes, but, b))
                     if e:
-                        n[one_cell(rng, alias, 1, rule, e, -1, b)] += 1
+                        add_found(found, one_cell(rng, alias, 1, rule, e, -1, b))
                     if violation == 0:
-                        n[one_cell(rng, alias, 0, rule, -1, e, b)] += 1
+                        add_found(found, one_cell(rng, alias, 0, rule, -1, e, b))
                     elif violation == 1:
-                        n[one_cell(rng, alias, 1, rule, -1 if e else 0, -1, b)] += 1
-        for c in range(C):
-            for _ in range(n[c]):
-                u, m = rng.random() * psi[g, c] - member[c, g, 0], 0
-                while u >= 0.0 and m < M - 1:
-                    m += 1
-                    u -= member[c, g, m]
-                omega[g, m] += 1.0
-                for q in range(fixed.shape[1]):
-                    phi[fixed[c, q], g, m] += 1.0
+                        add_found(found, one_cell(rng, alias, 1, rule, -1 if e else 0, -1, b))
+                    for c in found[1 : found[0] + 1]:
+                        u, m = rng.random() * psi[g, c] - member[c, g, 0], 0
+                        while u >= 0.0 and m < M - 1:
+                            m += 1
+                            u -= member[c, g, m]
+                        omega[g, m] += 1.0
+                        for q in range(fixed.shape[1]):
+                            phi[fixed[c, q], g, m] += 1.0
+                        if kept:
+                            cells_of[n], classes[n] = c, m
+                            n += 1
+                            first[h] = n
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")

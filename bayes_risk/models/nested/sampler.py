@@ -1,7 +1,8 @@
 """Blocked Gibbs sampling of a nested mixture (Hu, Reiter & Wang 2018).
 
 Labels of households, members' classes summed out, then labels of members; impossible households in
-numbers that are negative binomial; sticks and levels given all labels; both concentrations.
+numbers that are negative binomial; splits and merges of classes of households; sticks and levels
+given all labels; both concentrations.
 
 Classes of households have weights for each size, so that sizes are given: n0_s ~ NegBin(n_s, p_s)
 impossible households of a size with P(possible | size) = p_s make up for the rules.
@@ -19,10 +20,13 @@ from bayes_risk._core.arrays import Array, Flags, Ints, Rng
 from bayes_risk._core.errors import ModelError
 from bayes_risk._core.parallel import in_order
 
-from .masses import CellMasses, Masses, Theta, choose, impossible_counts
+from .household_moves import move_households
+from .masses import CellMasses, Masses, Theta, choose, drawn_impossible
 from .rules import Layout, Persons, Rules
 
 MOST = 5_000_000  # impossible households in a sweep
+MOVES = 5  # proposals a sweep to split a class of households, or to merge two
+MOST_MOVED = 2  # impossible households for each possible one, at most, where there are moves
 SMALL = 0.1  # shapes below which gamma draws may be 0 in double precision
 
 
@@ -156,11 +160,13 @@ def add_counts(persons, label, classes, counts):
         g = label[i]
         pi[size[i], g] += 1
         for k in range(household.shape[1]):
-            lam[household[i, k], g] += 1
+            if household[i, k] >= 0:
+                lam[household[i, k], g] += 1
         for j in range(first[i], first[i + 1]):
             omega[g, classes[j]] += 1
             for k in range(member.shape[1]):
-                phi[member[j, k], g, classes[j]] += 1
+                if member[j, k] >= 0:
+                    phi[member[j, k], g, classes[j]] += 1
 
 
 def log_gamma(rng: Rng, shape: Array) -> Array:
@@ -195,18 +201,27 @@ def levels(rng: Rng, counts: Array, starts: Ints, prior: float) -> Array:
 
 def nested_sweep(model: Model, persons: Persons, theta: Theta, alpha: Array, rng: Rng) -> State:
     """The next draw of theta and of both concentrations."""
-    data = persons[:4]
-    label, classes = np.empty(len(persons.household), np.int64), np.empty(len(data[1]), np.int64)
-    draw_nested_labels(
-        rng.random(len(label)), rng.random(len(classes)), data, theta, label, classes
-    )
+    label, classes = (np.empty(len(x), np.int64) for x in persons[:2])
+    uniforms = rng.random(len(label)), rng.random(len(classes))
+    draw_nested_labels(*uniforms, persons[:4], theta, label, classes)
+    every, n, moved = persons, len(label), True
     counts = Theta(*(np.zeros(x.shape) for x in theta))
-    add_counts(data, label, classes, counts)
     if model.rules.bind:
         masses = Masses.of(theta, model.rules, model.layout)
         many = impossible_by_size(model, persons, masses, rng)
-        more = impossible_counts(masses, many, rng=rng)
-        counts = Theta(*(x + y for x, y in zip(counts, more, strict=True)))
+        moved = bool(many.sum() <= MOST_MOVED * n)
+        more = drawn_impossible(masses, many, moved, rng=rng)
+        if moved:
+            every, label = persons.beside(more.persons), np.append(label, more.label)
+            classes = np.append(classes, more.classes)
+        else:
+            counts = more.counts
+    if moved:
+        starts, shape = (model.layout.of_household, model.layout.of_member), theta.omega.shape
+        prior = model.prior.level, float(alpha[0]), float(alpha[1])
+        of = every[:4], classes, (len(theta.pi), *shape), starts, prior
+        move_households(rng, MOVES, n, *of, label)
+    add_counts(every[:4], label, classes, counts)
     return given_labels(model, counts, alpha, rng)
 
 
