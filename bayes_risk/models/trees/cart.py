@@ -146,7 +146,8 @@ class CARTFit(Synthesis):
             if names[0] == "exact" and self.weights is None and self.model.floor is None:
                 if not any(map(self._smoothed, trees)):
                     prior = partial(self._log_prior, release)
-                    further.append(Offer("household", TreeHouseholds(self._leaves(release), prior)))
+                    of_release = TreeHouseholds(partial(self._leaves, release), prior)
+                    further.append(Offer("household", of_release))
             return Capabilities([*offers(self, computed=names), *further], any_rows=True)
         made = np.flatnonzero(release.columns)
         split = any(np.isin(tree.split_columns, made).any() for tree in trees)

@@ -13,6 +13,7 @@ import numba
 import numpy as np
 
 from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.matching import distinct_rows
 from bayes_risk.data.microdata import Codes
 from bayes_risk.evidence.contract import Targets
 from bayes_risk.evidence.leave_one_out import Ratio
@@ -21,51 +22,60 @@ from .cart_evidence import LeafCounts, Leaves, check_made, gain_of_move, leaf_ro
 
 
 @numba.njit(cache=True, nogil=True)
-def move_one(shown, kind, parent, node, value, step):
-    """Change of log p when a record comes (step 1) or goes (-1); ``shown`` is changed with it."""
+def move_one(shown, kind, parent, node, value, step, wanted):
+    """Change of log p, if ``wanted``, when a record comes (step 1) or goes (-1).
+
+    ``shown`` is changed with it, in nodes that show values.
+    """
     gain, nothing = 0.0, (0.0, 1.0, np.empty((3, 0)))
     while node >= 0:
         if shown.R[node] > 0:
-            old, new = (value, -1) if step < 0 else (-1, value)
-            gain += gain_of_move(shown, kind, nothing, node, old, new, 1.0)
-        shown.N[node] += step
-        key = node * len(shown.values) + value
-        place = np.searchsorted(shown.keys, key) if value >= 0 else len(shown.keys)
-        if place < len(shown.keys) and shown.keys[place] == key:
-            shown.n[place] += step
+            if wanted:
+                old, new = (value, -1) if step < 0 else (-1, value)
+                gain += gain_of_move(shown, kind, nothing, node, old, new, 1.0)
+            shown.N[node] += step
+            key = node * len(shown.values) + value
+            place = np.searchsorted(shown.keys, key) if value >= 0 else len(shown.keys)
+            if place < len(shown.keys) and shown.keys[place] == key:
+                shown.n[place] += step
         node = parent[node]
     return gain
 
 
 @numba.njit(cache=True, nogil=True)
-def add_gains_of_households(parent, shown, kind, own, guess, index, out):
-    """Adds log p(Z | guess of the household, the rest) less that of the truth; index (A, J).
+def fill_gains_of_households(parent, shown, kind, own, guess, index, out):
+    """log p(Z | guess of the household, the rest) less that of the truth; index (A, J).
 
     ``own`` (J,), ``guess`` (G, J): leaves and places of values.
     """
-    A, J = index.shape
-    for a in range(A):
-        for j in range(J):
-            g = index[a, j]
-            out[a] += move_one(shown, kind, parent, guess[0][g, j], guess[1][g, j], 1)
-        for j in range(J):
-            out[a] += move_one(shown, kind, parent, own[0][j], own[1][j], -1)
-        for j in range(J):  # as it was
-            g = index[a, j]
-            move_one(shown, kind, parent, own[0][j], own[1][j], 1)
-            move_one(shown, kind, parent, guess[0][g, j], guess[1][g, j], -1)
+    for a in range(index.shape[0]):
+        out[a] = 0.0
+        for step in (1, -1):  # guesses come and true values go; then all is as it was
+            for j in range(index.shape[1]):
+                leaf, value = guess[0][index[a, j], j], guess[1][index[a, j], j]
+                out[a] += move_one(shown, kind, parent, leaf, value, step, step > 0)
+            for j in range(index.shape[1]):
+                out[a] += move_one(shown, kind, parent, own[0][j], own[1][j], -step, step > 0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TreeHouseholds:
     """Exact evidence of whole households, of `evidence.household.JointlyExact`."""
 
-    leaves: Leaves
+    made_by: Callable[[], Leaves]  # called when households are audited
     log_prior: Callable[[Flags, Targets], Array]  # (G, J), given those who are known
     number: ClassVar[None] = None
     id: ClassVar[str] = ""
     relate: ClassVar[str] = ""
+    _leaves: list[Leaves] = field(default_factory=list)
     _shown: dict[tuple[int, int], LeafCounts] = field(default_factory=dict)
+
+    @property
+    def leaves(self) -> Leaves:
+        """The trees and what the release shows."""
+        if not self._leaves:
+            self._leaves.append(self.made_by())
+        return self._leaves[0]
 
     def excluded(self, members: Targets, codes: Codes) -> Flags:
         """None."""
@@ -98,8 +108,12 @@ class TreeHouseholds:
             place = [np.searchsorted(shown.values, x) for x in (own[1], value)]
             met = shown.values[np.minimum(place[1], len(shown.values) - 1)] == value
             guess = leaf, np.where(met, place[1], -1)  # -1: of no record
-            how = shown, self.leaves.kind, (own[0], place[0]), guess, cell[index]
-            add_gains_of_households(tree.parent, *how, out)
+            # guesses that differ in columns of no concern to the tree are one
+            first, of, _ = distinct_rows(cell[index])
+            gain, some = np.empty(len(first)), cell[index[first]]
+            how = shown, self.leaves.kind, (own[0], place[0]), guess, some
+            fill_gains_of_households(tree.parent, *how, gain)
+            out += gain[of]
         return out
 
     def _counts(self, l: int, t: int) -> LeafCounts:
