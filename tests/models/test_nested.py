@@ -248,7 +248,7 @@ def test_log_density_of_the_pymc_model_is_that_of_each_household(with_them):
 @pytest.mark.parametrize("rules", [RULES, RULES[:-1]])  # the last alone names the tenure
 def test_nuts_agrees_with_sweeps(rules):
     fits = [
-        with_rules(rules).fit(table(Y), **LONG),
+        with_rules(rules).fit(table(Y), **{**LONG, "draws": 1500, "chains": 16}),
         with_rules(rules).fit(
             table(Y), draws=800, tune=500, chains=4, random_seed=1, sampler="nuts"
         ),
