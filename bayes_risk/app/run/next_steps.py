@@ -45,7 +45,7 @@ from bayes_risk.risk.result import AttributeRisk
 from bayes_risk.utilities.tables import mutual_information
 
 MOST = 3  # records that are named
-SLOW = 8  # times as long: another file is audited sooner
+SLOW = 4  # times as long: another file is audited sooner
 BANDS = 10  # of a number, to see how far it is related to another column
 LOOKED_AT = 5_000  # records, at most, to see it
 SMALLEST = 1e-9  # entropy beyond chance of a column that varies
