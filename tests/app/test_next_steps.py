@@ -84,6 +84,7 @@ def test_steps_name_keys_and_what_they_change_and_help(study, tmp_path):
     found = pd.read_csv(tmp_path / "people.csv")
     alone = (~found.duplicated(["age", "sex"], keep=False)).mean()
     assert f"{100 * alone:.1f} % of the records are unique in the keys now" in steps[0].effect
+    assert steps[0].effect.startswith("income has ")  # no name is written in another way
     screen = Console(file=io.StringIO(), width=100)
     print_result(first, [], console=screen)
     said = screen.file.getvalue()

@@ -229,7 +229,7 @@ def _fewer_unique(
         current = _as_they_are(study)
         how = current | {name: current.get(name, {}) | found for name, found in how.items()}
         lines = pasted({"data": {"coarsen": how}}) if study.release.files is None else ""
-        yield NextStep("Make numbers coarser", begun("; ".join(effects)), lines)
+        yield NextStep("Make numbers coarser", "; ".join(effects), lines)
     for name, effect in without.items():
         yield _left_out(study, df, name, effect)
 
