@@ -164,6 +164,11 @@ def counted(count: int, what: str) -> str:
     return f"1 {what}" if count == 1 else f"{count:,} {what}s"
 
 
+def ends_in_words(low: str, high: str) -> str:
+    """From one end to the other; one number where both are the same."""
+    return low if low == high else f"{low} to {high}"
+
+
 def begun(words: str) -> str:
     """Words as the beginning of a sentence; names such as pMSE and repU stay as they are."""
     return words[0].upper() + words[1:] if words.partition(" ")[0].islower() else words

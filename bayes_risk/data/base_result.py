@@ -22,6 +22,7 @@ from bayes_risk._core.formats import (
     NONE,
     at_most,
     begun,
+    ends_in_words,
     error,
     number,
     percent,
@@ -124,8 +125,10 @@ def with_error(column: str, mcse: str, beside: str = " ({})", *, share: bool = F
 
 
 def span(low: str, high: str, form: Callable[..., str] = number) -> Form:
-    """From one column to the other."""
-    return lambda row: f"{form(float(row[low]))} to {form(float(row[high]))}"
+    """From one column to the other; a dash where there is no such number."""
+    return lambda row: (
+        NONE if np.isnan(row[low]) else ends_in_words(form(row[low]), form(row[high]))
+    )
 
 
 def some(number_of: float) -> str:
@@ -165,7 +168,7 @@ def measure_table(
         return percent_error(total) if kind_of(row) == "share" else error(total, row["value"])
 
     def range_of(row: Any) -> str:
-        return NONE if np.isnan(row["low"]) else f"{cell('low')(row)} to {cell('high')(row)}"
+        return span("low", "high", forms[kind_of(row)])(row)
 
     forms_of = [cell("value"), errors, without, range_of]
     return Table(
@@ -252,6 +255,7 @@ class Drawn(Result):
     """A result of which there is a picture."""
 
     __slots__ = ()
+    PICTURE: ClassVar[str]  # name of its function in `bayes_risk.reporting.plots`
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """The result's own picture in `bayes_risk.reporting.plots`.
@@ -261,7 +265,7 @@ class Drawn(Result):
         ax : matplotlib Axes, optional
             Where to draw; a new figure by default.
         """
-        return draw("own.own_plot", self, ax=ax)
+        return draw(self.PICTURE, self, ax=ax)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

@@ -307,6 +307,7 @@ class IdentificationRisk(Sought, Drawn):
         The targets' true keys, by which groups are made; risk by group, if asked for.
     """
 
+    PICTURE: ClassVar[str] = "plot_match_probabilities"
     hits: Ints
     one: Ints
     T: Flags

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from bayes_risk._core import __version__
-from bayes_risk._core.formats import NONE, counted, number
+from bayes_risk._core.formats import NONE, counted, ends_in_words, number
 
 from .sections import TextTable
 
@@ -57,8 +57,8 @@ def data_in_words(described: pd.DataFrame, rows: int) -> str:
     for kind, words in KINDS.items():
         levels = described["levels"][described["kind"] == kind]
         if len(levels):
-            ends = f"{levels.min():,}", f"{levels.max():,}"
-            span = f" ({' to '.join(dict.fromkeys(ends))} levels)" * (kind == "categorical")
+            ends = ends_in_words(f"{levels.min():,}", f"{levels.max():,}")
+            span = f" ({ends} levels)" * (kind == "categorical")
             kinds.append(f"{len(levels):,} {words}{span}")
     without = described["missing"][described["missing"] > 0]
     gaps = "no value is missing"

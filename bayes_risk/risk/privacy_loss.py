@@ -5,7 +5,7 @@ Made of evidence that an audit has gathered, so it costs nothing more.
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -51,6 +51,7 @@ class PrivacyLoss(OfTargets):
         Codes of the guesses that the release speaks for most, and least.
     """
 
+    PICTURE: ClassVar[str] = "plot_privacy_loss"
     khat: Array
     reliable: Flags
     loss: Array

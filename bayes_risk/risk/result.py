@@ -122,6 +122,7 @@ class AttributeRisk(GuessPosterior, Saved):
         Risk before the release, where others were published before.
     """
 
+    PICTURE: ClassVar[str] = "plot_attribute_risk"
     KEPT_AS: ClassVar[str] = "risk"
 
     log_evidence: Array

@@ -38,7 +38,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -100,6 +100,7 @@ class Reweighting(Drawn):
         Why it stopped; the seed that made it.
     """
 
+    PICTURE: ClassVar[str] = "plot_before_after"
     rounds: tuple[Round, ...]
     fit: Any
     until: float | None

@@ -1,7 +1,7 @@
 """Context measures of releases, as found."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -38,6 +38,7 @@ class ContextMeasures(Drawn):
         The seed of the draws.
     """
 
+    PICTURE: ClassVar[str] = "plot_context"
     index: pd.Index
     keys: tuple[str, ...]
     targets: tuple[str, ...]

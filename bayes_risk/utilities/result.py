@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -49,6 +50,7 @@ class Utility(Drawn):
         As given to `utility`; the seed that made it.
     """
 
+    PICTURE: ClassVar[str] = "plot_utility"
     margin_names: tuple[str, ...]
     pair_names: tuple[tuple[str, str], ...]
     estimate_names: tuple[tuple[str, str], ...]

@@ -165,6 +165,25 @@ def test_a_mode_with_one_chain_is_a_doubt_that_more_chains_settle():
     assert said.cure.startswith("target_mcse = 0.02 (about 16 times as long), with the")
 
 
+@pytest.mark.parametrize("chains", [(4, 4), (6, 6), (11, 1), (12, 12), (60, 72)])
+@pytest.mark.parametrize(("apart", "noise"), [(0.2, 0.0), (0.2, 0.03), (0.06, 0.01), (0.04, 0.06)])
+def test_modes_that_differ_are_the_reason_whatever_the_error_of_all_chains(chains, apart, noise):
+    """It holds the difference: few chains, half in each mode, err by more than an eighth of it."""
+    rng = np.random.default_rng(5)
+    p = 0.3 + np.repeat([0.0, apart], chains) + noise * rng.normal(size=sum(chains))
+    error = p.std(ddof=1) / np.sqrt(len(p))
+    risk = led([0, 0, 1, 1], kept=(0, 1), probability=(0.3 + apart / 2, 0.2))
+    modes = np.array([[0.3, 0.2], [0.3 + apart, 0.2]])
+    ends = np.stack([risk.records["probability"].to_numpy() + s * 2.8 * error for s in (-1, 1)])
+    how = {"by_mode": modes, "interval": ends, "mcse": np.array([error, 0.001])}
+    risk = replace(risk, reliable=np.array([False, True]), **how)
+    found = reason(judge(risk, CALM, Thresholds(share_unreliable=0.0)), "unreliable")
+    differ = apart > 0.05
+    assert ("between open modes (1)" in found.sentence) == differ
+    assert ("another random_seed" in found.cure) == differ
+    assert ("target_mcse" in found.cure) != differ
+
+
 def test_a_data_set_made_in_another_mode_than_the_rest_is_a_doubt():
     risk = led([0, 0, 0, 1])
     risk = replace(risk, modes=replace(risk.modes, chosen=np.array([0, 1])))
@@ -194,22 +213,22 @@ def test_modes_between_which_the_release_does_not_choose_are_spanned(low, high, 
 
 
 @pytest.mark.parametrize(
-    ("kept", "error", "cure"),
-    [((0, 1), 0.003, "not possible for these files"), ((0, 1), 0.02, "refit_budget"),
-     ((0,), 0.003, "refit_budget")],
-)  # fmt: skip
-def test_records_that_open_modes_make_unreliable_are_not_sampled_more(kept, error, cure):
+    ("apart", "cure"),
+    [(0.1, "not possible for these files"), (0.04, "refit_budget"), (None, "refit_budget")],
+)
+def test_records_that_open_modes_make_unreliable_are_not_sampled_more(apart, cure):
     """The cure was a quarter of the error: 16 times as long, and a quarter of that after it."""
+    kept = (0,) if apart is None else (0, 1)
     risk = led([0, 0, 1, 1], kept=kept, used=(0, 1, 2, 3), probability=[0.2, 0.25])
     risk = replace(
         risk,
         interval=np.array([[0.2, 0.2], [0.2, 0.3]]),
         reliable=np.array([True, False]),
-        mcse=np.full(2, error),
+        by_mode=None if apart is None else 0.25 + np.outer([-0.5, 0.5], [0.0, apart]),
     )
     found = reason(judge(risk, CALM), "unreliable")
     assert found.cure.startswith(cure)
-    assert ("over the modes left open" in found.sentence) == (cure[0] == "n")
+    assert ("between open modes" in found.sentence) == (cure[0] == "n")
 
 
 def test_modes_on_both_sides_of_the_limit_of_the_odds_are_a_doubt():

@@ -45,7 +45,7 @@ from bayes_risk.risk.result import AttributeRisk
 from bayes_risk.utilities.tables import mutual_information
 
 MOST = 3  # records that are named
-SLOW = 8  # times as long: another file is audited sooner
+SLOW = 4  # times as long: another file is audited sooner
 BANDS = 10  # of a number, to see how far it is related to another column
 LOOKED_AT = 5_000  # records, at most, to see it
 SMALLEST = 1e-9  # entropy beyond chance of a column that varies
@@ -229,7 +229,7 @@ def _fewer_unique(
         current = _as_they_are(study)
         how = current | {name: current.get(name, {}) | found for name, found in how.items()}
         lines = pasted({"data": {"coarsen": how}}) if study.release.files is None else ""
-        yield NextStep("Make numbers coarser", begun("; ".join(effects)), lines)
+        yield NextStep("Make numbers coarser", "; ".join(effects), lines)
     for name, effect in without.items():
         yield _left_out(study, df, name, effect)
 

@@ -6,7 +6,6 @@ every colour has a second sign (dash, marker or label). Other keywords go to mat
 draws the numbers of the release: bars, points or curve.
 """
 
-from . import own as own
 from .attribute import GOOD_KHAT as GOOD_KHAT
 from .attribute import calibration as calibration
 from .attribute import plot_attribute_risk as plot_attribute_risk

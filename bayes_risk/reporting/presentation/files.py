@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from bayes_risk._core.formats import NONE, begun, counted, number, percent
+from bayes_risk._core.formats import NONE, begun, counted, ends_in_words, number, percent
 from bayes_risk.data.base_result import Table, count_column, value
 from bayes_risk.data.measures import EXPOSURE, EXPOSURE_OF_VALUES
 from bayes_risk.evidence.mechanism_check import LEVEL, MechanismCheck
@@ -121,8 +121,7 @@ def _(exposure: Exposure) -> str:
 
 def _range(counts: Any) -> str:
     """Counts of several files in words."""
-    low, high = int(counts.min()), int(counts.max())
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    return ends_in_words(f"{int(counts.min()):,}", f"{int(counts.max()):,}")
 
 
 @sentence.register

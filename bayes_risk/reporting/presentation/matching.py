@@ -9,16 +9,16 @@ import numpy as np
 import pandas as pd
 
 from bayes_risk._core.formats import (
-    NONE,
     begun,
     counted,
+    ends_in_words,
     error,
     in_brackets,
     number,
     percent,
     plus_minus,
 )
-from bayes_risk.data.base_result import Public, Table, count_column, some, spread, value
+from bayes_risk.data.base_result import Public, Table, count_column, some, span, spread, value
 from bayes_risk.data.measures import IDENTIFICATION, MATCH_COUNTS, UNIQUENESS
 from bayes_risk.matching.file_risk import FileRisk
 from bayes_risk.matching.result import (
@@ -159,8 +159,7 @@ def _with_error(column: str, rows: pd.DataFrame, row: Mapping[str, Any]) -> str:
 
 
 def _between(row: Mapping[str, Any]) -> str:
-    low, high = _written("low", row), _written("high", row)
-    return low if low == high else f"{low} to {high}"
+    return ends_in_words(_written("low", row), _written("high", row))
 
 
 @tables.register
@@ -279,16 +278,12 @@ def _(uniqueness: Uniqueness) -> dict[str, Table]:
             ("Number", value("value", some)),
             ("Share of all", value("share", percent)),
             ("Error (2 s.e.)", spread("error", digits=1)),
-            ("95 % interval", _interval),
+            ("95 % interval", span("low", "high", partial(number, digits=0))),
             ("If known to be in the file", value("without", some)),
         ],
         public=Public.of(UNIQUENESS["sample_uniques"], table["value"]["sample_uniques"], n),
     )
     return {"measures": rare}
-
-
-def _interval(row: Mapping[str, float]) -> str:
-    return NONE if np.isnan(row["low"]) else f"{row['low']:,.0f} to {row['high']:,.0f}"
 
 
 def _number(t: Any) -> str:

@@ -252,8 +252,7 @@ def _form(row: Mapping[str, Any]) -> Callable[[float], str]:
 
 
 def _range(row: Mapping[str, Any]) -> str:
-    low, high = (_form(row)(row[name]) for name in ("lowest", "highest"))
-    return low if low == high else f"{low} to {high}"
+    return span("lowest", "highest", _form(row))(row)
 
 
 def _beside(row: Mapping[str, Any]) -> str:

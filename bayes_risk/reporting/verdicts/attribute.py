@@ -137,7 +137,8 @@ class Gain(NamedTuple):
 
     def with_errors(self, share: float) -> "Gain":
         """The same with such a share of its errors."""
-        ends = tuple(self.probability + share * (end - self.probability) for end in self.ends)
+        p, (low, high) = self.probability, self.ends
+        ends = p + share * (low - p), p + share * (high - p)
         return self._replace(error=share * self.error, spread=share * self.spread, ends=ends)
 
     def counts(self, limits: Thresholds, width: float) -> tuple[Flags, Flags]:

@@ -148,12 +148,15 @@ def rejected(risk: AttributeRisk) -> Iterator[tuple[Flags, str, str]]:
     chains = ", or chains of one mode that disagree" * (risk.modes is not None)
     for wrong, why in (
         (table["khat"] > GOOD_KHAT, f"k-hat above {GOOD_KHAT}: a few draws dominate"),
+        (
+            between_modes(risk),
+            f"probabilities that differ by more than {MAX_RANGE} between open modes",
+        ),
         (~(table["mcse"] <= MAX_MCSE), f"an error of the probability above {MAX_MCSE}"),
         (
             table["left_out"] > MAX_LEFT_OUT,
             f"more than {100 * MAX_LEFT_OUT:g} % of the posterior outside the guesses searched",
         ),
-        (between_modes(risk), f"an interval over the modes left open that is above {MAX_RANGE}"),
         (
             table["khat"] == table["khat"],
             f"few effective draws, or a large error of the log odds{chains}",
@@ -210,10 +213,12 @@ def of_matching(risk: IdentificationRisk) -> Iterator[Reason]:
 
 
 def between_modes(risk: AttributeRisk) -> Flags:
-    """Records of which modes that the release leaves open say more different things than errors."""
-    width = risk.records["high"] - risk.records["low"]
-    wide = (width > MAX_RANGE) & (width > 8 * risk.records["mcse"])  # two errors of each explain 4
-    return np.asarray(wide) & (risk.modes is not None and len(risk.modes.kept) > 1)
+    """Records of which modes that the release leaves open give other probabilities.
+
+    The error of all chains together holds the difference too, and says nothing of it.
+    """
+    by_mode = np.zeros((1, len(risk.mcse))) if risk.by_mode is None else risk.by_mode
+    return np.asarray(np.ptp(by_mode, axis=0) > MAX_RANGE)[risk.case]
 
 
 def cure_of(risk: AttributeRisk, which: Flags, width: float = 2.0) -> str:

@@ -17,7 +17,7 @@ import heapq
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -157,6 +157,7 @@ class Likeliest(OfTargets):
         Whether the posterior could be normalised (one release, predictive prior).
     """
 
+    PICTURE: ClassVar[str] = "plot_likeliest"
     n_values: int
     truth: Ints
     codes: Sequence[Ints]

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -57,6 +57,7 @@ class FullTableRisk(OfTargets):
         Draws of each fit in use, the base fit first.
     """
 
+    PICTURE: ClassVar[str] = "plot_full_table"
     deviations: Array
     khat: Array
     ess: Array
