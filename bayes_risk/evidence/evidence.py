@@ -84,6 +84,10 @@ class Evidence:
             out[:, part] = standard_error(moved, few=self.few_chains)
         return out
 
+    def within(self, target_mcse: float) -> bool:
+        """Whether 95 % of the errors are at most the target."""
+        return bool(np.quantile(self.mcse(), 0.95) <= target_mcse)
+
     def share_by_fit(self) -> Array:
         """Variance that each fit brings in, median over targets and guesses, shape (F,)."""
         variance = variance_by_fit(self.deviations.astype(float))

@@ -389,11 +389,12 @@ def attribute_risk(
     Cost of ``"predictive"``, distinct profiles once: m augmented fits, then H x U x (sum of levels
     + G) x K multiplications per fit. Error: between batches of chains; that of the base fit counts
     m times, so it is run about m times as long. Records are marked unreliable by k-hat
-    (`khat_threshold`), a standard error of the probability above 0.05 or of its log odds above 1
-    (or ``target_mcse``), chains that disagree, modes left open that differ by more than 0.05, or a
-    search of a joint grid that left out more than 2 %. Where errors are between few chains (started
-    from the release, or imputing), log odds above 1 and chains that disagree count only if the
-    interval of the probability is wider than 0.05.
+    (`khat_threshold`), a standard error of the probability above 0.05 or of its log odds above 1,
+    chains that disagree, modes left open that differ by more than 0.05, or a search of a joint grid
+    that left out more than 2 %. Where errors are between few chains (started from the release, or
+    imputing), log odds above 1 and chains that disagree count only if the interval of the
+    probability is wider than 0.05. If ``target_mcse`` is not reached, it replaces 1 as the limit of
+    the error of the log odds.
     """
     search_prior = "uniform" if prior is None else prior
     question = search_prior, intruder, guesses, targets, evidence
@@ -541,7 +542,8 @@ def gathered(
     if memory is not None:  # settings of a sweep share it
         key = ("check", encoded.parameters, *key_of(encoded), *seed_of(checking))
         check = Stage("", check, key=key, memory=memory)
-    predicted = runner.base(cases, found)
+    predicted, target = runner.base(cases, found), how.target_mcse
+    limit = MAX_MCSE_LOG_ODDS if target is None or found.within(target) else target
     numbers = [fit.microdata.variables[j] for j in cases.columns]
     return AttributeEvidence(
         microdata=fit.microdata,
@@ -557,7 +559,7 @@ def gathered(
         log_rest=log_rest,
         searched=searched,
         limits=Limits(
-            log_odds=MAX_MCSE_LOG_ODDS if how.target_mcse is None else how.target_mcse,
+            log_odds=limit,
             khat=runner.threshold,
             ess=method.min_ess,
         ),

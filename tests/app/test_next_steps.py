@@ -358,7 +358,8 @@ class Anything(dict):
 )
 def test_a_finer_grid_is_pasted_and_holds_the_values_of_the_coarser(study, given, wanted):
     made = parse_study(study | {"attribute": {"guesses": given}})
-    lines = tomllib.loads(finer_grids(made))["attribute"]["guesses"]
+    table = pd.read_csv(study["data"]["path"])
+    lines = tomllib.loads(finer_grids(made, table))["attribute"]["guesses"]
     assert lines == wanted or lines["income"] == {"additive": 500, "n": 9, "truth": "add"}
     assert parse_study(study | {"attribute": {"guesses": lines}}).attribute.guesses is not None
 

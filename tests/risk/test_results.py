@@ -291,3 +291,19 @@ def test_unreliable_records_are_warned_of_and_kept_in_the_result():
     assert not risk.reliable.all()
     assert risk.summary().loc["unreliable", "value"] == (~risk.records["reliable"]).sum()
     assert "marked unreliable" in risk.sentence()
+
+
+@pytest.mark.filterwarnings("ignore::bayes_risk.UnreliableWeightsWarning")
+def test_records_are_judged_by_a_target_that_was_not_reached():
+    """A target of 95 % of the errors: who is above it is reliable if the others are below."""
+    table = simulate(60, (3, 2, 4), 3, seed=72).astype(str)
+    table.iloc[0] = ["9", "9", "9"]  # whose odds err by more than all others'
+    fit = br.models.DPMPM(n_classes=12).fit(table, draws=1000, tune=50, random_seed=1)
+    release = fit.synthesize(m=2, random_seed=2)
+    how = {"random_seed": 3, "refit_budget": 0, "max_doublings": 0}
+    plain = br.attribute_risk(fit, release, **how)
+    usual = np.quantile(plain.mcse_log_evidence, 0.95)
+    reached = br.attribute_risk(fit, release, target_mcse=usual * 1.001, **how)
+    missed = br.attribute_risk(fit, release, target_mcse=usual / 3, **how)
+    assert np.array_equal(plain.reliable, reached.reliable)
+    assert not missed.reliable.all()

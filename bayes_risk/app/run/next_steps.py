@@ -5,6 +5,7 @@ expected to do is counted in the confidential table; only another audit shows wh
 """
 
 import json
+import math
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
@@ -46,6 +47,8 @@ from bayes_risk.utilities.tables import mutual_information
 
 MOST = 3  # records that are named
 SLOW = 4  # times as long: another file is audited sooner
+MOST_COMBINATIONS = 5_000  # of values of all columns, as guesses
+EVERY = "Guess every combination of values"
 BANDS = 10  # of a number, to see how far it is related to another column
 LOOKED_AT = 5_000  # records, at most, to see it
 SMALLEST = 1e-9  # entropy beyond chance of a column that varies
@@ -78,7 +81,9 @@ def next_steps(study: Study, df: pd.DataFrame, verdict: Verdict) -> tuple[NextSt
         gains = {measure for measure in slow if measure.startswith(GAINED)}
         doubts = [step for of in found.items() for step in _settling(study, df, *of)]
         doubts += [*_coarser(study, df, gains, 1.0), *_model(study, df, gains)]
-        return (*_useful(study, df, verdict), *sorted(doubts, key=lambda step: step.times))
+        every = (*_useful(study, df, verdict), *sorted(doubts, key=lambda step: step.times))
+        lines = [step.lines for step in every]  # the same lines are one step
+        return tuple(s for k, s in enumerate(every) if not s.lines or s.lines not in lines[:k])
     shown = [r for r in verdict.reasons if r.outcome == ABOVE and r.column]
     steps = [
         *(_left_out(study, df, r.column, r.sentence.rstrip(".")) for r in shown),
@@ -117,8 +122,11 @@ def lines_of_cure(cure: str) -> str:
     return pasted(found)
 
 
-def finer_grids(study: Study) -> str:
-    """Guesses of numbers at half the distance, as lines of the study."""
+def finer_grids(study: Study, df: pd.DataFrame) -> str:
+    """Guesses of numbers at half the distance, as lines of the study; empty: there are none.
+
+    In the place of guesses that differ in few columns, every combination, if there are few.
+    """
     given = study.attribute.guesses if study.attribute is not None else None
 
     def finer(grid: Any) -> Any:
@@ -129,7 +137,14 @@ def finer_grids(study: Study) -> str:
         return grid.model_dump(exclude_defaults=True) | {"n": 2 * grid.n - 1}
 
     if isinstance(given, dict):
-        return pasted({"attribute.guesses": {name: finer(grid) for name, grid in given.items()}})
+        found = {name: finer(grid) for name, grid in given.items()}
+        same = all(isinstance(grid, str) and grid == found[name] for name, grid in given.items())
+        return "" if same else pasted({"attribute.guesses": found})
+    if _near(study):
+        names = study.synthesized_in(df)
+        every = math.prod(df[name].nunique(dropna=False) for name in names)
+        levels = {name: "levels" for name in names if is_numeric(df[name].dtype)}
+        return pasted({"attribute": {"guesses": levels}}) if every <= MOST_COMBINATIONS else ""
     return pasted({"attribute": {"guesses": finer(given)}})
 
 
@@ -152,8 +167,15 @@ def _settling(
     if (times := _times(study, cure)) > 1 and cure.startswith("targets"):
         long = number(times, 1).removesuffix(".0")
         effect += f"; the attribute risk takes at most {long} times as long"
-    lines = finer_grids(study) if cure == CURES["grid coarse"] else lines_of_cure(cure)
-    yield NextStep(cure, effect, lines, times)
+    grids = cure in (CURES["grid coarse"], CURES["grid narrow"])
+    lines = finer_grids(study, df) if grids else lines_of_cure(cure)
+    yield NextStep(EVERY if grids and _near(study) and lines else cure, effect, lines, times)
+
+
+def _near(study: Study) -> bool:
+    """Whether guesses differ from the truth in few columns."""
+    given = study.attribute.guesses if study.attribute is not None else None
+    return isinstance(given, str) and given != "predictive"
 
 
 def _times(study: Study, cure: str) -> float:

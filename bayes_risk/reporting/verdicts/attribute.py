@@ -23,6 +23,7 @@ from bayes_risk.risk.result import AttributeRisk
 
 from .reason import (
     GAINED,
+    WITHIN_ERROR,
     Figures,
     Reason,
     Thresholds,
@@ -73,7 +74,8 @@ def _candidates(
             if gain.of_number and others and not prior:
                 if measure in (NEAR, NEAREST):  # near is what the model finds near
                     continue
-                gain = gain._replace(alone=~np.any(surely, axis=0))
+                only = ~np.any(surely, axis=0)
+                gain = gain._replace(alone=only if gain.alone is None else only | gain.alone)
             found.setdefault(measure, []).append((prior, what, gain))
     return found
 
@@ -126,8 +128,8 @@ class Gain(NamedTuple):
     open: Flags  # whose values were replaced
     reliable: Flags
     of_number: bool = False
-    # of a number, under the flat prior: which no other finds; a flat truth is as probable as its
-    # step is wide, so that finer ones settle it
+    # which finer steps settle: their grid is coarse; or no prior but the flat one finds them, under
+    # which a number is as probable as its step is wide
     alone: Flags | None = None
 
     @property
@@ -167,46 +169,48 @@ def gains(risk: AttributeRisk) -> Iterator[tuple[str, str, Gain]]:
     own = {str(name): column.to_numpy() for name, column in table.items()}
     p, prior = own["probability"], own["prior"]
     open_, reliable, error = ~own["disclosed"], own["reliable"], own["mcse_log_bayes_factor"]
-    if risk.grid is not None:  # a reason of its own
-        open_ &= ~risk.grid.coarse[risk.case]
+    # what coarse grids find is not sure
+    alone = None if risk.grid is None else risk.grid.coarse[risk.case]
     spread = np.maximum(own["mcse"], p * (1 - p) * error)  # the prior's error too
     ends = (p, p) if risk.modes is None else (own["low"], own["high"])
     log_bf = own["log_bayes_factor"]
     numbers = [v for v in risk.variables if isinstance(v, Number)]
     at_all = prior, p, log_bf, error, spread, ends, open_, reliable
-    yield GAINED, ALL, Gain(*at_all, of_number=bool(numbers))
+    yield GAINED, ALL, Gain(*at_all, of_number=bool(numbers), alone=alone)
     names = ("prior", "probability", "mcse_bound")
     several = len(risk.variables) > 1
     # one whose others are given has a probability for another intruder alone, who knows those: most
     # single values of a sound file of few records gain for him (``knows_columns`` audits him)
     open_ = open_ & varied_records(risk) if several else open_
     single = risk.marginal_probability() if several and open_.any() else None
+    at = open_, reliable, alone
     if numbers and several and open_.any():
         of = list(nearest_values(risk, range(len(risk.variables))).to_numpy().T)
-        yield NEAREST, "the values nearest to the true ones", _bounded(of, open_, reliable, True)
+        yield NEAREST, "the values nearest to the true ones", _bounded(of, at, True)
     for j, variable in enumerate(risk.variables):
         name, is_number = variable.name, isinstance(variable, Number)
         if single is not None:
             of = [single[name, column].to_numpy() for column in names]
-            yield SINGLE, f"the true value of {name}", _bounded(of, open_, reliable, is_number)
+            yield SINGLE, f"the true value of {name}", _bounded(of, at, is_number)
         if is_number and open_.any():
             close, event = risk.closeness(name, percent=CLOSE), f"within_{CLOSE:g}_percent"
             ends_of = [f"probability_{event}{end}" for end in ("_prior", "", "_mcse_bound")]
             of = [close[column].to_numpy() for column in ends_of]
             what = f"values of {name} within {CLOSE:g} % of the true one"
-            yield NEAR, what, _bounded(of, open_, reliable, True)
+            yield NEAR, what, _bounded(of, at, True)
             of = list(nearest_values(risk, [j]).to_numpy().T)
             what = f"the values of {name} nearest to the true one"
-            yield NEAREST, what, _bounded(of, open_, reliable, True)
+            yield NEAREST, what, _bounded(of, at, True)
 
 
-def _bounded(of: Sequence[Array], open_: Flags, reliable: Flags, of_number: bool) -> Gain:
-    """Of an event: prior, probability, and a bound of its error."""
+def _bounded(of: Sequence[Array], at: tuple[Flags, Flags, Flags | None], of_number: bool) -> Gain:
+    """Of an event: prior, probability, and a bound of its error; records ``at`` which it counts."""
+    open_, reliable, alone = at
     prior, p, bound = (np.minimum(x, 1.0) for x in of)
     with np.errstate(divide="ignore", invalid="ignore"):
         change, error = logit(p) - logit(prior), bound / (p * (1 - p))
     error = np.where(bound > 0, error, bound)
-    return Gain(prior, p, change, error, bound, (p, p), open_, reliable, of_number)
+    return Gain(prior, p, change, error, bound, (p, p), open_, reliable, of_number, alone)
 
 
 def _judged(
@@ -232,7 +236,8 @@ def _judged(
     finer = gain.alone is not None and not sure.any() and gain._replace(alone=None)
     steps = finer and finer.counts(limits, width)[0].any()
     how = "grid coarse" if steps else cure(maybe)
-    found = limited(measure, sure, maybe, words, how)
+    why = "the guesses of numbers are too coarse to settle it" if steps else WITHIN_ERROR
+    found = limited(measure, sure, maybe, words, how, why=why)
     sentence = found.sentence
     if risk.priors:
         under = " and under the ".join(["under the flat prior", *(f"{k} one" for k in risk.priors)])
@@ -285,10 +290,12 @@ def not_judged(risk: AttributeRisk) -> str:
     """That single variables are not, and what would judge them; empty: where they are."""
     if len(risk.variables) < 2 or varied_records(risk).any():
         return ""
-    example = f'{{ {risk.variables[0].name} = "levels" }}'
+    numbers = [v.name for v in risk.variables if isinstance(v, Number)]
+    names = numbers or [risk.variables[0].name]  # each number needs a grid
+    example = ", ".join(f'{name} = "levels"' for name in names)
     return (
         "single variables are not judged, because guesses differ from the truth in few variables "
-        f"at a time; to judge them, guess every combination (guesses: {example})"
+        f"at a time; to judge them, guess every combination (guesses: {{ {example} }})"
     )
 
 

@@ -171,14 +171,24 @@ def no_objection(measure: str, sentence: str, cure: str = "") -> Reason:
     return Reason(measure, WITHIN, sentence, cure)
 
 
+WITHIN_ERROR = "this is within Monte Carlo error of the threshold"
+
+
 def limited(
-    measure: str, sure: Flags, maybe: Flags, rest: str, cure: str, *, what: str = "audited records"
+    measure: str,
+    sure: Flags,
+    maybe: Flags,
+    rest: str,
+    cure: str,
+    *,
+    what: str = "audited records",
+    why: str = WITHIN_ERROR,
 ) -> Reason:
     """Records for which the release surely and perhaps raises something by too much."""
     some, more, n = int(sure.sum()), int(maybe.sum()), len(sure)
     if more and not some:
         text = f"For {out_of(more, n, what)} the release may raise {rest}"
-        return doubt(measure, f"{text}; this is within Monte Carlo error of the threshold.", cure)
+        return doubt(measure, f"{text}; {why}.", cure)
     verb = "the release raises" if some else "does the release raise"
     found = against if some else no_objection
     return found(measure, f"For {out_of(some, n, what)} {verb} {rest}.")

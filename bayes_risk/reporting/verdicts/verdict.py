@@ -174,7 +174,9 @@ def _headline(outcome: Outcome, usefulness: Usefulness | None, case: Case) -> st
         f"{absent} was not measured" * bool(within and absent),
         audited(risk),
     ]
-    parts += [not_audited(risk)] if within and risk is not None and risk.sample else []
+    if within and risk is not None:
+        parts += [not_audited(risk)] if risk.sample else []
+        parts += ["single columns were not judged"] if not_judged(risk) else []
     text = "; ".join(filter(None, parts))
     if usefulness is None:
         return f"{text}."
