@@ -13,6 +13,7 @@ from bayes_risk.evidence.problem import Sample
 from bayes_risk.reporting.verdicts.attribute import draws_that_settle, gains, most_beyond
 from bayes_risk.reporting.verdicts.verdict import Thresholds, judge
 from bayes_risk.risk.closeness import nearest_values
+from bayes_risk.risk.grid_check import GridCheck
 from tests.helpers.edge_results import attribute, identification
 from tests.helpers.numeric_results import INCOME, JOB, numeric
 
@@ -74,6 +75,20 @@ def test_what_the_release_adds_decides(prior, after, wanted):
     (reason, *_) = judge(moved([prior], [after]), CALM).reasons
     assert outcomes([prior], [after]) == wanted
     assert (reason.outcome == "above your thresholds") == (wanted == 2)
+
+
+@pytest.mark.parametrize(("coarse", "wanted"), [((), 2), ((0,), 1), ((1,), 2), ((0, 1), 1)])
+def test_what_a_coarse_grid_shows_is_in_doubt_and_never_within(coarse, wanted):
+    """Of two records the first rises from .1 to .9."""
+    risk = moved([0.1, 0.1], [0.9, 0.1])
+    flags = np.isin(np.arange(len(risk.case)), coarse)
+    none = np.zeros((3, len(flags)), bool)
+    shape = risk.log_prior.shape
+    grid = GridCheck(np.ones(shape, bool), none[0], none[1], flags, np.zeros(shape))
+    reasons = judge(replace(risk, grid=grid), CALM).reasons
+    (gained,) = (r for r in reasons if r.measure == "probability gained")
+    assert gained.outcome == ORDER[wanted]
+    assert "too coarse" in gained.sentence or wanted == 2
 
 
 def test_a_single_variable_counts_though_all_values_together_do_not():
