@@ -226,6 +226,11 @@ def test_the_same_change_is_one_step_and_a_file_of_no_use_is_made_anew_first(stu
     assert [s.times for s in next_steps(parse_study(study), df, opinion(quick))] == [2]
     assert steps[-1].effect == "It settles: a; b; e" and steps[-1].times == 16
     assert steps[2].effect.endswith("takes at most 3 times as long")
+    within = replace(opinion(), outcome="within your thresholds")
+    (written,) = next_steps(parse_study(study), df, within)
+    assert tomllib.loads(written.lines) == {"output": {"release": True}}
+    kept = parse_study(study | {"output": {"release": True}})
+    assert not next_steps(kept, df, within)
     alone = next_steps(parse_study(study), df, opinion(*reasons[:2]))
     assert [s.effect for s in alone] == ["It settles: a; b"]
     open_use = Reason("utility", USE[1], "Perhaps.", "permutations = 100 of utility")

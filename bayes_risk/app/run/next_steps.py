@@ -64,10 +64,10 @@ SHOW_VALUES = ("CART", "Forest", "PMM")  # models whose files hold values of the
 
 
 def next_steps(study: Study, df: pd.DataFrame, verdict: Verdict) -> tuple[NextStep, ...]:
-    """Steps in the order in which to take them; none where the verdict is within.
+    """Steps in the order in which to take them.
 
     Of a verdict that is above: what lowers the risk. Otherwise what settles the doubts; where more
-    draws take long, what lowers the risk too.
+    draws take long, what lowers the risk too. Of one that is within: the files.
     """
     above = {reason.measure for reason in verdict.reasons if reason.outcome == ABOVE}
     if not above:  # a file that is not useful enough is made anew; then what takes least first
@@ -82,6 +82,8 @@ def next_steps(study: Study, df: pd.DataFrame, verdict: Verdict) -> tuple[NextSt
         doubts = [step for of in found.items() for step in _settling(study, df, *of)]
         doubts += [*_coarser(study, df, gains, 1.0), *_model(study, df, gains)]
         every = (*_useful(study, df, verdict), *sorted(doubts, key=lambda step: step.times))
+        if not every and verdict.outcome == RISK[-1]:
+            return tuple(_written(study))
         lines = [step.lines for step in every]  # the same lines are one step
         return tuple(s for k, s in enumerate(every) if not s.lines or s.lines not in lines[:k])
     shown = [r for r in verdict.reasons if r.outcome == ABOVE and r.column]
@@ -170,6 +172,13 @@ def _settling(
     grids = cure in (CURES["grid coarse"], CURES["grid narrow"])
     lines = finer_grids(study, df) if grids else lines_of_cure(cure)
     yield NextStep(EVERY if grids and _near(study) and lines else cure, effect, lines, times)
+
+
+def _written(study: Study) -> Iterator[NextStep]:
+    """The files of a release that was made in the run, if they are not kept."""
+    if study.release.files is None and not study.output.release:
+        effect = "The same random_seed makes the same files; manifest.json has their SHA-256"
+        yield NextStep("Write the files", effect, pasted({"output": {"release": True}}))
 
 
 def _near(study: Study) -> bool:
