@@ -109,7 +109,8 @@ def _fill_rows_in(boxes, rows, out):  # type: ignore[no-untyped-def]
 def _fill_guesses_in(boxes, rows, columns, guesses, out):  # type: ignore[no-untyped-def]
     row = np.empty(rows.shape[1], np.int64)
     for u in range(rows.shape[0]):
-        row[:] = rows[u]
+        for j in range(row.shape[0]):
+            row[j] = rows[u, j]
         for g in range(guesses.shape[0]):
             for j in range(columns.shape[0]):
                 row[columns[j]] = guesses[g, u, j]

@@ -7,6 +7,7 @@ a grid that those of another table would rarely lie on. Whole numbers are compar
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ MOST_DIGITS = 15
 TENS = range(-9, MOST_DIGITS + 1)  # decimals, negative: multiples of 10, 100, ...
 CHANCE = 1e-3  # that values of full precision all lie on a coarser grid
 SAMPLE = 2_000  # values that a grid is chosen by
+FEW = 8  # values that a grid is looked for by at first
 UNITS = {"day": 86_400_000_000, "second": 1_000_000, "millisecond": 1_000}  # of microseconds
 SIDES = ("even", "away", "stored", "multiplied", "cut", "down")  # where a half goes, or all
 BY_CHANCE = {"decimals": 0.1, "digits": 0.1, "unit": 2.0**-10}
@@ -126,8 +128,20 @@ def _at_digits(values: Array, n: int, how: str) -> Array:
 
 
 def _first_that_holds(grids: Iterator[RoundingGrid], values: Numbers) -> RoundingGrid | None:
-    some = values[:: len(values) // SAMPLE + 1]
-    return next((g for g in grids if g.holds(some).all() and g.holds(values).all()), None)
+    parts = values[:FEW], values[:: len(values) // SAMPLE + 1], values
+    return next((g for g in grids if all(g.holds(some).all() for some in parts)), None)
+
+
+def _least_digits(values: Numbers) -> tuple[int, int]:
+    """Decimals and significant digits of any grid on which these are, read off a few of them.
+
+    A number on a grid is the double nearest to a decimal of so many digits, and is written with the
+    fewest that no other double is nearer to.
+    """
+    some = (float(x) for x in values[:: len(values) // FEW + 1] if x != 0)
+    written = [Decimal(repr(x)).normalize().as_tuple() for x in some]
+    decimals = max((-int(x.exponent) for x in written), default=TENS[0])
+    return decimals, max((len(x.digits) for x in written), default=1)
 
 
 def grids_of(values: Numbers) -> list[RoundingGrid]:
@@ -137,8 +151,10 @@ def grids_of(values: Numbers) -> list[RoundingGrid]:
     largest = float(np.abs(values.astype(np.float64)).max())
     if not 0 < largest < np.inf:
         return []
-    tens = (RoundingGrid("decimals", n) for n in TENS if largest * 10.0**n < WHOLE)
-    digits = (RoundingGrid("digits", n) for n in range(1, MOST_DIGITS + 1))
+    least, fewest = _least_digits(values)  # full precision has 16 or 17, and is on none
+    some = (n for n in TENS if n >= least and largest * 10.0**n < WHOLE)
+    tens = (RoundingGrid("decimals", n) for n in some)
+    digits = (RoundingGrid("digits", n) for n in range(fewest, MOST_DIGITS + 1))
     found = [_first_that_holds(tens, values), _first_that_holds(digits, values)]
     if largest < WHOLE and (values == np.rint(values)).all():
         size = int(np.gcd.reduce(values.astype(np.int64)))

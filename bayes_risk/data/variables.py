@@ -52,6 +52,10 @@ class Variable:
 
     def places(self, column: pd.Series) -> npt.NDArray[np.int64]:
         """Codes of a column; -1 for values that are no level."""
+        own = self.dtype.categories if isinstance(self.dtype, pd.CategoricalDtype) else None
+        if own is not None and column.dtype == self.dtype and column.cat.categories.equals(own):
+            codes = column.cat.codes.to_numpy(np.int64)  # as `decode` reads them
+            return np.where(codes < 0, len(self.levels) if self.missing else -1, codes)
         where, values = pd.factorize(column)  # -1: missing
         plain = pd.Index([scalar(v) for v in pd.Index(values).astype(object)], dtype=object)
         number = pd.Index(self.levels, dtype=object).get_indexer(plain)

@@ -67,8 +67,9 @@ def loads_or_runs(path):
             if isinstance(called, ast.Name) and called.id in CALLS:
                 found.append(called.id)
             if isinstance(called, ast.Attribute):
-                of = (ast.unparse(called.value), called.attr)
-                found += [called.attr] * (of in OF or called.attr in {"read_pickle", "to_pickle"})
+                named = {ast.unparse(called.value)} if called.attr in {of[1] for of in OF} else ()
+                of = any((name, called.attr) in OF for name in named)
+                found += [called.attr] * (of or called.attr in {"read_pickle", "to_pickle"})
     return found
 
 

@@ -6,7 +6,10 @@ import pytest
 import bayes_risk as br
 from tests.oracles.kernel_twins import simulate
 
-pytestmark = pytest.mark.filterwarnings("ignore::bayes_risk.TruncationWarning")
+pytestmark = [
+    pytest.mark.check,  # both estimators meet enumeration in `test_enumeration`
+    pytest.mark.filterwarnings("ignore::bayes_risk.TruncationWarning"),
+]
 TABLE = simulate(80, (3, 2, 4, 3), 3, seed=31)
 MECHANISMS = {
     "new": {"classes": "new"},

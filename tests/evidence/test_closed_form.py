@@ -73,7 +73,7 @@ def largest_distance(table, release, risk):
     [
         (lambda: simulate(200, (4, 3, 6), seed=1), 1),
         (lambda: simulate(200, (4, 3, 6), seed=1), 5),
-        (redbook, 5),
+        pytest.param(redbook, 5, marks=pytest.mark.check),
     ],
     ids=["simulated-1", "simulated-5", "redbook-5"],
 )
@@ -101,6 +101,7 @@ def test_every_mechanism(evidence, columns, classes):
     assert largest_distance(table, release, risk) < ROUNDING
 
 
+@pytest.mark.check
 @pytest.mark.filterwarnings("ignore:column .* levels, most of them with few")
 def test_one_variable_of_300_cells():
     rng = np.random.default_rng(4)

@@ -82,6 +82,7 @@ def test_fresh_classes_given_unsynthesized_columns(fit, evidence, m):
     agree(audit(fit, release, evidence=evidence), exact, CLOSE, noise=error)
 
 
+@pytest.mark.check
 def test_given_columns_with_sparse_levels():
     """Sparse levels: masses range over many powers of ten, and sums must not lose the small."""
     model = br.models.DPMPM(n_classes=2, concentration_prior=(1.0, 1.0), level_prior=0.05)

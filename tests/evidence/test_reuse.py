@@ -15,6 +15,7 @@ from tests.helpers.fits import encoded
 from tests.oracles.kernel_twins import simulate
 
 
+@pytest.mark.check
 def test_it_warns_on_the_acs_file(shared_data):
     """3,000 records of 14 variables: log p(Z | Theta) spreads over hundreds."""
     table = pd.read_csv(shared_data / "nist_acs_national2019_cat14.csv.gz", nrows=3_000, dtype=str)

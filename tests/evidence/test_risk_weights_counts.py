@@ -172,7 +172,7 @@ def test_pymc_model_has_the_pseudo_likelihood():
 
 @pytest.mark.filterwarnings("ignore::bayes_risk.UnreliableWeightsWarning")
 def test_all_weights_one_change_nothing():
-    plain, ones = fitted(2, None, draws=200), fitted(2, np.ones(3), draws=200)
+    plain, ones = fitted(2, None, draws=20), fitted(2, np.ones(3), draws=20)
     assert ones.weights is None
     np.testing.assert_array_equal(plain.draws.phi, ones.draws.phi)
     np.testing.assert_array_equal(audit(plain).log_evidence, audit(ones).log_evidence)

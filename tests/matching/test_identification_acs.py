@@ -59,6 +59,7 @@ def test_unaltered_acs_file_has_447_cells_and_197_uniques(
     assert (row["unique_matches"], row["true_matches"]) == (197, 197)
 
 
+@pytest.mark.check
 def test_acs_releases_agree_with_dictionaries_of_fractions(
     acs: tuple[pd.DataFrame, list[pd.DataFrame]],
 ) -> None:

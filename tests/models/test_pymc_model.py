@@ -62,6 +62,7 @@ def build_hierarchy(table):
     return model
 
 
+@pytest.mark.check
 def test_densities_under_a_hierarchy_and_a_mixture():
     table, rng = two_columns(), np.random.default_rng(5)
     theta = {"level": rng.normal(size=(6, 4)), "sd": rng.uniform(0.5, 2, (6, 2))}

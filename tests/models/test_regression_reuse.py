@@ -61,6 +61,7 @@ def test_the_first_records_of_the_published_estimator(peer):
         assert np.allclose(probabilities(risk, record - 1), rows["prob"], rtol=0, atol=CLOSE)
 
 
+@pytest.mark.check
 def test_five_releases(peer):
     orig = pd.read_csv(peer / "orig.csv.gz")
     files = [pd.read_csv(peer / f"syn{l}.csv.gz") for l in range(1, 6)]
@@ -275,6 +276,7 @@ def test_any_number_of_draws(H):
 
 @pytest.fixture(scope="module")
 def fitted():
+    """A model, its table and fit, a release, and a way to audit it with that fit's audit."""
     rng = np.random.default_rng(8)
     x = rng.standard_normal(30)
     df = pd.DataFrame({"x": x, "a": x + rng.standard_normal(30), "b": rng.standard_normal(30)})
@@ -282,11 +284,11 @@ def fitted():
     fit = model.fit(df, draws=40, chains=3, random_seed=1)
     release = br.Release(datasets=fit.synthesize(2, random_seed=2).datasets, synthesized=["a", "b"])
     grids = {"a": br.Grid(additive=1, n=3), "b": br.Grid(additive=1, n=3)}
-    return model, df, fit, release, grids
 
+    def audit(fit):
+        return br.attribute_risk(fit, release, guesses=grids, evidence="importance")
 
-def risk_of(fit, release, grids):
-    return br.attribute_risk(fit, release, guesses=grids, evidence="importance")
+    return model, df, fit, release, (audit, audit(fit))
 
 
 def frames(fit):
@@ -305,17 +307,17 @@ def frames(fit):
 
 
 def test_the_idata_of_a_fit_comes_back(fitted):
-    model, df, fit, release, grids = fitted
+    model, df, fit, release, (audit, a) = fitted
     again = model.from_draws(df, fit.idata)
     assert again.diagnostics["chains"] == 3 and again.diagnostics["draws"] == 40
     assert offered(again, release) == {"importance"}
-    a, b = risk_of(fit, release, grids), risk_of(again, release, grids)
+    b = audit(again)
     assert np.array_equal(a.log_evidence, b.log_evidence) and np.array_equal(a.mcse, b.mcse)
 
 
 @pytest.mark.parametrize("how", ["plain", "brms", "arviz", "other columns too"])
 def test_draws_come_as_tables_too(fitted, how):
-    model, df, fit, release, grids = fitted
+    model, df, fit, _, (audit, a) = fitted
     tables = frames(fit)
     if how == "brms":
         tables = {
@@ -330,7 +332,7 @@ def test_draws_come_as_tables_too(fitted, how):
     elif how == "other columns too":
         tables = {k: t.assign(lp__=1.0, chain=1) for k, t in tables.items()}
     again = model.from_draws(df, tables)
-    a, b = risk_of(fit, release, grids), risk_of(again, release, grids)
+    b = audit(again)
     assert np.allclose(a.log_probability, b.log_probability, rtol=0, atol=1e-12)
 
 

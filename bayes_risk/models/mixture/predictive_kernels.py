@@ -203,11 +203,18 @@ def predict_one_change(tables, layout, targets, places, weights, batch, log_trut
         last, X = first, 0
         P[:], base[:] = LEAST, 0.0
         while last < H and last < first + ABREAST and batch[last] == batch[first]:
-            size = np.flatnonzero(weights_of[last, K])[-1] + 1
-            P[:, X : X + size] = all_Q[last, :, :size]
-            tau[:, X : X + size] = all_tau[last, :, :size]
-            base[:, X : X + size] = weights_of[last, :, :size]
-            np.fill_diagonal(base[:size, X : X + size], 0.0)
+            size = K
+            while size > 1 and weights_of[last, K, size - 1] == 0.0:
+                size -= 1
+            for r in range(D):
+                for k in range(size):
+                    P[r, X + k] = all_Q[last, r, k]
+            for j in range(p):
+                for k in range(size):
+                    tau[j, X + k] = all_tau[last, j, k]
+            for l in range(K + 1):
+                for k in range(size):
+                    base[l, X + k] = 0.0 if l == k else weights_of[last, l, k]
             X += (size + 7) // 8 * 8  # whole vectors: the last places have weight zero
             last += 1
             at[last - first] = X

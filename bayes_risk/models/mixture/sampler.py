@@ -193,7 +193,7 @@ def occupied(sums: Sums, label: Labels) -> tuple[Sums, Labels, Array]:
         some = order[:, None, :S]
         M, phi = (np.take_along_axis(x, some, axis=2) for x in (sums.M, sums.draws.phi))
         sums = replace(sums, M=M, draws=replace(sums.draws, phi=phi))
-    order, draws = np.ascontiguousarray(order[:, :S]), sums.draws
+    order, draws = order[:, :S].copy(), sums.draws  # writeable: compiled once
     weights = np.empty((H, S + 1, S))
     fill_weights(sums.n, draws.alpha, draws.pi, sums.integrated, order, weights)
     return replace(sums, order=order), label, weights

@@ -302,15 +302,15 @@ class NestedHouseholds:
         heads = members.profiles[:, layout.relate] == layout.head
         rows, every = positions(codes, heads, layout), np.arange(len(layout.of_household) - 1)
         (H, _, F), (G, J, _) = draws.pi.shape, rows.shape
-        out = np.empty((J, H, F, G))
+        out = np.empty((H, J, F, G))
         for h in range(H):
-            fill_members_guesses(heads, rows, every, draws.theta(h), out[:, h])
+            fill_members_guesses(heads, rows, every, draws.theta(h), out[h])
         s = int(np.searchsorted(layout.sizes, J))
         log_pi = (
             np.log(np.maximum(draws.pi[:, s].astype(float), TINY))
             - log_possible_sizes(posterior)[:, s, None]
         )
-        log_p = [np.ascontiguousarray(one.reshape(H * F, G)[:, cell]) for one in out]
+        log_p = [np.ascontiguousarray(out[:, a].reshape(H * F, G)[:, cell]) for a in range(J)]
         return [MemberTerms(log_pi.ravel(), log_p, np.repeat(np.arange(H), F), draws.batch)]
 
     def without(

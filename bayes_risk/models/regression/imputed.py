@@ -99,6 +99,15 @@ def predictive(V, xy, yy, a, b, x, y, side):
 
 
 @numba.njit(cache=True, nogil=True)
+def put(V, xy, to_V, to_xy):
+    """Copy number by number: arrays put into arrays compile for seconds."""
+    for i in range(xy.shape[0]):
+        to_xy[i] = xy[i]
+        for j in range(xy.shape[0]):
+            to_V[i, j] = V[i, j]
+
+
+@numba.njit(cache=True, nogil=True)
 def impute(rng, V, xy, yy, a, b, power, now, proposed, log_ratio):
     """A Metropolis step for every row, in order; False: a row is too heavy to be taken out.
 
@@ -116,7 +125,7 @@ def impute(rng, V, xy, yy, a, b, power, now, proposed, log_ratio):
             continue
         change = 0.0
         for c in range(J):
-            kept_V[c], kept_xy[c] = V[c], xy[c]
+            put(V[c], xy[c], kept_V[c], kept_xy[c])
             if not moved(V[c], xy[c], X[c, i], y[c, i], -1.0, side):
                 return False
             rest = yy[c] - y[c, i] ** 2
@@ -125,11 +134,13 @@ def impute(rng, V, xy, yy, a, b, power, now, proposed, log_ratio):
         if math.log(rng.random()) < log_ratio[i] + power * change:
             for c in range(J):
                 yy[c] += other_y[c, i] ** 2 - y[c, i] ** 2
-                X[c, i], y[c, i] = other_X[c, i], other_y[c, i]
+                y[c, i] = other_y[c, i]
+                for r in range(k):
+                    X[c, i, r] = other_X[c, i, r]
                 moved(V[c], xy[c], X[c, i], y[c, i], 1.0, side)
         else:
             for c in range(J):
-                V[c], xy[c] = kept_V[c], kept_xy[c]
+                put(kept_V[c], kept_xy[c], V[c], xy[c])
     return True
 
 

@@ -84,19 +84,22 @@ def trees_with_guesses(predictors, axis, outcome, guesses, min_leaf, near, out):
     node = sums, count, crit, left, n_left, square
     orders, ranks = np.empty((P + 1, D), np.int64), np.empty((P, D), np.int64)
     _sum(X, outcome, near[0], node)
-    score, counts = (sums * axis.reshape(P, 1, C)).sum(axis=2), count.copy()
+    score, counts = np.zeros((P, D)), count.copy()
     moved, apart = np.zeros((Q, P), np.bool_), np.zeros(len(X), np.bool_)
     for p in range(P):
-        orders[P] = np.arange(D)
-        orders[p] = orders[P]
+        for l in range(D):
+            orders[P, l] = orders[p, l] = l
+            for c in range(C):
+                score[p, l] += sums[p, l, c] * axis[p, c]
         if not ordered[p]:
             _order(score[p], counts[p], orders[P], 0, 0.0, orders[p])
             for q in range(Q):
                 i = record[q]
                 off = axis[p, new[q]] * put[q] - axis[p, kind[i]] * value[i]
                 _order(score[p], counts[p], orders[p], X[i, p], off, orders[P])
-                moved[q, p] = (orders[P] != orders[p]).any()
-        ranks[p, orders[p]] = np.arange(D)
+                moved[q, p] = not np.array_equal(orders[P], orders[p])
+        for rank in range(D):
+            ranks[p, orders[p, rank]] = rank
     by_guess = moved, axis, score, counts, orders, ranks
     floor, none = FLOOR * (value**2).mean(), np.arange(0)
     stack = [(near[0], near[1], np.arange(Q), np.arange(int(Q == 0)))]
@@ -115,7 +118,7 @@ def trees_with_guesses(predictors, axis, outcome, guesses, min_leaf, near, out):
                 stack.append((_only(rows, X, p, goes), _only(zs, XZ, p, goes), who, add))
             continue
         least = max(best - (SLACK if C > 1 else np.inf), 0.0)  # of what a guess may make the best
-        child, children = np.full(len(who), -1), 0
+        child, children = np.full(len(who), -1), np.int64(0)  # no literal, which compiles anew
         masks, on = np.empty((len(who), D), np.bool_), np.empty(len(who), np.int64)
         for t in range(len(who)):
             q, i = who[t], record[who[t]]
