@@ -24,11 +24,9 @@ from .trees import Outcome, PlacedGuesses, Predictors, axes, trees_with_guesses
 
 A = 0.1, 0.5, 2.0  # added to counts: for rare cells, and for common ones
 BINS = 8  # of a number that stands in a context
-CHAIN = 2, 3  # columns in a context: those that tell most of the guessed one
-PAIRS = 6  # columns that are looked at one at a time
+CHAIN = 0, 1, 2, 3  # columns in a context: those that tell most of the guessed one; and all
 WIDTHS = 0.05, 0.3  # of windows around a number, in its spread
 COPIED = 0.1, 0.4, 2.0  # odds of a copy of the record's own value
-WHOLE = "alone", "all"  # contexts in which equal numbers are counted too
 TREES = 6  # guessed columns that trees are grown for, at most
 SIZES = 2, 3, 5, 7, 10, 15, 20, 30, 50  # rows in a leaf, at least
 LARGEST = 2**40  # numbers of contexts; beyond it they are counted anew
@@ -125,13 +123,11 @@ class Features:
         """Parts of features by name; those of one name are added."""
         for j in map(int, self.guessed):
             others = self.order[j]
-            contexts = [("alone", list[int]()), *(("pair", [k]) for k in others[:PAIRS])]
-            contexts += [(f"chain {t}", others[:t]) for t in CHAIN if t < len(others)]
-            contexts += [("all", others)] * (len(others) > 1)
-            for kind, columns in contexts:
-                widths = [0.0] * (kind in WHOLE and j in self.spread) + self._widths(j)
-                counts = look.counts(j, look.of_columns(columns), widths)
-                yield from _logs(kind, widths, counts)
+            for t in sorted({*(t for t in CHAIN if t < len(others)), len(others)}):
+                equal = [0.0] * (j in self.spread and t in (0, len(others)))
+                widths = equal + self._widths(j)
+                counts = look.counts(j, look.of_columns(others[:t]), widths)
+                yield from _logs(f"chain {t}", widths, counts)
             known = [k for k in others if k not in self.guessed]
             if j in self.guessed[:TREES] and known:
                 yield from self._in_trees(look, j, known)

@@ -9,8 +9,8 @@ evidence of a guess up to a constant, which any prior may follow. This is contra
 estimation (Miller, Weniger & Forre 2022) with a linear network.
 
 Many features are log evidence already, under some model: if the generator is that model, w is 1 for
-this feature and 0 for all others. So w is shrunk towards such a *start*, that with the largest gain
-in log score over the prior; 0 is one. That needs far fewer runs than a fit from nothing.
+this feature and 0 for all others. So w is shrunk towards a *start*, the mean of these weights and of
+0 by their likelihood. That needs far fewer runs than a fit from nothing.
 
 It must not be overconfident. The penalty of w is that with the largest gain in runs that were left
 out of the fit, *less a standard error of that gain*; and unless that gain is above 0 (Student's t
@@ -27,6 +27,7 @@ from scipy.special import stdtrit
 from bayes_risk._core.arrays import Array, Flags, Ints
 
 PENALTIES = 10.0, 1.0, 0.1, 0.01, 1e-3, 1e-4, 1e-5
+WORSE = 0.05  # of the best penalty, below which none is tried
 FOLDS = 10  # of runs, at most; an even number
 NEWTON = 6  # steps of the whole fit, at most
 SMALL = 1e-6  # what a step gains
@@ -87,7 +88,7 @@ def batches(moved: Array) -> Array:
 
 
 def fitted_ratio(examples: Examples, evidence: Flags) -> RatioFit:
-    """Fit to all runs and without each fold; choose start and penalty by the runs left out.
+    """Fit to all runs and without each fold; choose the penalty by the runs left out.
 
     ``evidence`` (d,): which features are log evidence under some model.
     """
@@ -110,6 +111,8 @@ def fitted_ratio(examples: Examples, evidence: Flags) -> RatioFit:
         here = _Choice(w, penalty, log_p, gain_of(log_p))
         if best is begun or _less(here.gain, CAUTION) > _less(best.gain, CAUTION) + 1e-12:
             best = here
+        elif penalty < WORSE * best.penalty:
+            break  # smaller ones fit worse still
     if known := start.any() and _less(best.gain - begun.gain, BETTER) <= 0:
         doubt, best = np.vstack([doubt, best.w - start]), begun
     log_p, gain = best.log_p, best.gain
@@ -136,13 +139,12 @@ def _start(F: Array, scale: Array, evidence: Flags, examples: Examples) -> tuple
     at = np.arange(len(F)), examples.drawn
     for stage in range(STAGES if len(models) else 0):
         scores = F @ start + examples.log_share
+        now = normalised(scores)[at].sum() + np.log(len(SCALES) * len(models))
         total, added = [0.0], [np.zeros(len(scale))]
         for k in models:
             for factor in SCALES:
                 log_p = normalised(scores + factor * scale[k] * F[..., k])
-                total.append(
-                    (log_p[at] - normalised(scores)[at]).sum() - np.log(len(SCALES) * len(models))
-                )
+                total.append(log_p[at].sum() - now)
                 added.append(factor * scale[k] * (np.arange(len(scale)) == k))
         share, each = np.exp(normalised(np.array(total))), np.array(added)
         known = stage > 0 or share[0] < 1.0 - SURE
