@@ -128,14 +128,14 @@ def fitted_ratio(examples: Examples, evidence: Flags) -> RatioFit:
 
 
 def _start(F: Array, scale: Array, evidence: Flags, examples: Examples) -> tuple[Array, Array]:
-    """Mean weights of starts by their likelihood, and what each is off, by the root of its share.
+    """Mean weights of starts by their likelihood, and what each of the last ones is off.
 
     A model may be one half or twice as strong, because parameters are drawn or estimates; and what
     it tells may come on top of what another does. None at all has a prior probability of one half.
     As nothing is fitted, a likelihood ratio exceeds x by chance in 1 of x cases at most.
     """
     models = np.flatnonzero(evidence & np.isfinite(scale))
-    start, off = np.zeros(len(scale)), [np.zeros((1, len(scale)))]
+    start, off = np.zeros(len(scale)), np.zeros((1, len(scale)))
     at = np.arange(len(F)), examples.drawn
     for stage in range(STAGES if len(models) else 0):
         scores = F @ start + examples.log_share
@@ -150,10 +150,10 @@ def _start(F: Array, scale: Array, evidence: Flags, examples: Examples) -> tuple
         known = stage > 0 or share[0] < 1.0 - SURE
         mean = known * (share @ each)
         start = start + mean
-        off.append(np.sqrt(share)[:, None] * (each - mean))
+        off = np.sqrt(share)[:, None] * (each - mean)
         if not known:
             break
-    return start, np.vstack(off)
+    return start, off
 
 
 class _Choice(NamedTuple):
