@@ -9,8 +9,8 @@ evidence of a guess up to a constant, which any prior may follow. This is contra
 estimation (Miller, Weniger & Forre 2022) with a linear network.
 
 Many features are log evidence already, under some model: if the generator is that model, w is 1 for
-this feature and 0 for all others. So w is shrunk towards a *start*, the mean of these weights and of
-0 by their likelihood. That needs far fewer runs than a fit from nothing.
+this feature and 0 for all others. So w is shrunk towards a *start*, the mean of these weights and
+of 0 by their likelihood. That needs far fewer runs than a fit from nothing.
 
 It must not be overconfident. The penalty of w is that with the largest gain in runs that were left
 out of the fit, *less a standard error of that gain*; and unless that gain is above 0 (Student's t

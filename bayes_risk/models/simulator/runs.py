@@ -169,8 +169,8 @@ class RedrawPlan:
             return Examples(made.features[part], log_share[of], *these)
 
         copied = likelihoods(places, exact, normalised(log_share), drawn, len(self.pool))
-        parts = slice(len(turn)), slice(len(turn), None)
-        return RunExamples(*map(examples, parts), copied, made.evidence)
+        one, other = (examples(part) for part in (slice(len(turn)), slice(len(turn), None)))
+        return RunExamples(one, other, copied, made.evidence)
 
 
 class RunExamples(NamedTuple):
