@@ -7,7 +7,7 @@ import pytest
 import bayes_risk as br
 from bayes_risk.models.simulator import predictives
 from bayes_risk.models.simulator.features import Features
-from bayes_risk.models.simulator.predictives import LEVEL, OTHER, evidence, predictives_of
+from bayes_risk.models.simulator.predictives import LEVEL, OTHER, predictive_ratio, predictives_of
 from tests.oracles.generator_exact import Cells, Line
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_risk.UnreliableWeightsWarning")  # few runs
@@ -21,7 +21,7 @@ def each(y, levels, j, Z, rows, guesses, rest=None):
     models = predictives_of(
         y if rest is None else rest, np.array(levels), np.array([j]), {j: known}
     )
-    return {name: evidence(model, y, Z, W, rows) for name, model in models}
+    return {name: predictive_ratio(model, y, Z, W, rows) for name, model in models}
 
 
 def off_mean(x):

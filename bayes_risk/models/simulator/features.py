@@ -19,7 +19,7 @@ import numpy.typing as npt
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk.data.microdata import Codes, Microdata
 
-from .predictives import Predictive, evidence, predictives_of
+from .predictives import CheapModel, predictive_ratio, predictives_of
 from .trees import Outcome, PlacedGuesses, Predictors, axes, trees_with_guesses
 
 A = 0.1, 0.5, 2.0  # added to counts: for rare cells, and for common ones
@@ -59,7 +59,7 @@ class Features:
     order: dict[int, list[int]]
     spread: dict[int, float]
     sizes: dict[int, int] = field(default_factory=dict)
-    predictives: list[tuple[str, Predictive]] = field(default_factory=list)
+    predictives: list[tuple[str, CheapModel]] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -132,7 +132,7 @@ class Features:
             if j in self.guessed[:TREES] and known:
                 yield from self._in_trees(look, j, known)
         for name, model in self.predictives:
-            found = evidence(model, look.y, look.Z, look.W, look.rows)
+            found = predictive_ratio(model, look.y, look.Z, look.W, look.rows)
             yield ("predictive", name), np.clip(found, -MOST, MOST)
         if self.linked:
             yield from self._own(look)

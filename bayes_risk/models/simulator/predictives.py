@@ -36,7 +36,7 @@ MEAN, FREEDOM, VARIANCE = 0.1, 2.0, 0.3  # of numbers in units of their spread, 
 Sums = list[Array]
 
 
-class Predictive(Protocol):
+class CheapModel(Protocol):
     """A model whose predictives rest on sums over rows."""
 
     def sums(self, table: Array) -> Sums:
@@ -48,7 +48,7 @@ class Predictive(Protocol):
         ...
 
 
-def evidence(model: Predictive, y: Array, Z: Array, W: Array, rows: Ints) -> Array:
+def predictive_ratio(model: CheapModel, y: Array, Z: Array, W: Array, rows: Ints) -> Array:
     """Log evidence of Z (m, N, p) on rows (U,) of y (n, p) with guesses in place W (U, G, p)."""
     of_y = model.sums(y)
     each = [of_y, *([a + b for a, b in zip(of_y, model.sums(file), strict=True)] for file in Z)]
@@ -191,9 +191,9 @@ def _log_t(off: Array, variance: Array, freedom: Array | float) -> Array:
 
 def predictives_of(
     y: Array, levels: Ints, guessed: Ints, order: dict[int, list[int]]
-) -> list[tuple[str, Predictive]]:
+) -> list[tuple[str, CheapModel]]:
     """Mixtures, and regressions of guessed numbers on known columns, by name."""
-    out: list[tuple[str, Predictive]] = [
+    out: list[tuple[str, CheapModel]] = [
         (f"classes {C}", ClassPredictive.of(y, levels, C)) for C in CLASSES
     ]
     moments = y.mean(axis=0), np.maximum(y.std(axis=0), 1e-9)
