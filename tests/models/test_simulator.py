@@ -394,7 +394,7 @@ def test_it_converges_to_the_enumerated_posterior_given_what_it_looks_at():
         features = np.zeros((size, 2, len(kinds)))  # one weight for each value of the statistic
         features[np.arange(size), 1, numbers[z[:, 0], z[:, 1:].sum(axis=1)]] = 1.0
         half, run = np.full((size, 2), np.log(0.5)), np.arange(size) % 20
-        fit = fitted_ratio(Examples(features, half, g, run), np.zeros(len(kinds), dtype=int))
+        fit = fitted_ratio(Examples(features, half, g, run), np.zeros(len(kinds), dtype=bool))
         error = 1 / (1 + np.exp(-fit.weights)) - truths
         off.append((weights * error**2).sum() / weights.sum())
     rms = np.sqrt(np.reshape(off, (3, 3)).mean(axis=1))

@@ -6,8 +6,7 @@ at the record's own guessed values.
 
 Counts are the backbone. For a set Q of columns, z and k are the rows of a released file and of
 y_-i that agree with the known values and the guess on Q. A generator that draws from frequencies
-with a Dirichlet(a) prior has the log evidence ``log1p(z / (k + a))``, so that features of this form
-at two values of a span most of what frequencies tell.
+with a Dirichlet(a) prior has the log evidence ``log1p(z / (k + a))``.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,30 +19,25 @@ import numpy.typing as npt
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk.data.microdata import Codes, Microdata
 
-from .scores import Score, scores_of
+from .predictives import CheapModel, predictive_ratio, predictives_of
 from .trees import Outcome, PlacedGuesses, Predictors, axes, trees_with_guesses
 
-A = 0.3, 3.0  # added to counts: rare cells, and common ones
+A = 0.1, 0.5, 2.0  # added to counts: for rare cells, and for common ones
 BINS = 8  # of a number that stands in a context
-CHAIN = 2, 3  # columns in a context: those that tell most of the guessed one
-PAIRS = 6  # columns that are looked at one at a time
+CHAIN = 0, 1, 2, 3  # columns in a context: those that tell most of the guessed one; and all
 WIDTHS = 0.05, 0.3  # of windows around a number, in its spread
-COPIED = 0.3  # odds of a copy of the record's own value
-WHOLE = "alone", "all"  # contexts in which equal numbers are counted too
+COPIED = 0.1, 0.4, 2.0  # odds of a copy of the record's own value
 TREES = 6  # guessed columns that trees are grown for, at most
-FIRST = "score", "regression", "alone"  # kinds tried by themselves
-SECOND = "pair", "all", "own", "own distance"  # and then beside these
 SIZES = 2, 3, 5, 7, 10, 15, 20, 30, 50  # rows in a leaf, at least
 LARGEST = 2**40  # numbers of contexts; beyond it they are counted anew
-MOST = 20.0  # of the evidence of a score
-LEVELS = 20  # of a category that a regression looks at
+MOST = 20.0  # of the evidence under a model
 
 
 class Made(NamedTuple):
-    """Features (U, G, d), the step (d,) in which they are tried; share of copies (U, G)."""
+    """Features (U, G, d), which are log evidence (d,) of some model; share of copies (U, G)."""
 
     features: Array
-    steps: Ints
+    evidence: Flags
     exact: Array
 
 
@@ -64,9 +58,8 @@ class Features:
     edges: dict[int, Array]
     order: dict[int, list[int]]
     spread: dict[int, float]
-    whole: bool
     sizes: dict[int, int] = field(default_factory=dict)
-    scores: list[tuple[Any, Score]] = field(default_factory=list)
+    predictives: list[tuple[str, CheapModel]] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -74,7 +67,7 @@ class Features:
     ) -> "Features":
         """Read off the confidential table, once.
 
-        ``whole``: no record is left out; how many are, regressions and scores would tell.
+        ``whole``: no record is left out; how many are, predictives would tell.
         """
         y, p = microdata.codes.astype(float), len(microdata.columns)
         numbers = [j for j in range(p) if microdata.n_levels[j] == 0]
@@ -84,8 +77,9 @@ class Features:
         spread = {j: float(np.ptp(end)) or float(np.ptp(y[:, j])) or 1.0 for j, end in ends.items()}
         bins = _binned(y, edges)
         order = {int(j): _associated(bins, int(j)) for j in guessed}
-        found = cls(microdata, guessed, linked, edges, order, spread, whole)
-        found.scores.extend(scores_of(y, microdata.n_levels, guessed, order) if whole else ())
+        found = cls(microdata, guessed, linked, edges, order, spread)
+        models = predictives_of(y, microdata.n_levels, guessed, order) if whole else []
+        found.predictives.extend(models)
         return found
 
     def made(
@@ -99,8 +93,8 @@ class Features:
         found: dict[tuple[str, Any], Array] = {}
         for name, value in self._each(look):
             found[name] = found[name] + value if name in found else value
-        steps = [2 - (kind in SECOND) - 2 * (kind in FIRST) for kind, _ in found]
-        return Made(np.stack(list(found.values()), axis=-1), np.array(steps), self._exact(look))
+        known = np.array([kind != "own distance" for kind, _ in found])
+        return Made(np.stack(list(found.values()), axis=-1), known, self._exact(look))
 
     def with_sizes(self, y: Codes, Z: Codes) -> "Features":
         """With the sizes of leaves that make the files of a run most likely."""
@@ -129,23 +123,17 @@ class Features:
         """Parts of features by name; those of one name are added."""
         for j in map(int, self.guessed):
             others = self.order[j]
-            contexts = [("alone", list[int]()), *(("pair", [k]) for k in others[:PAIRS])]
-            contexts += [(f"chain {t}", others[:t]) for t in CHAIN if t < len(others)]
-            contexts += [("all", others)] * (len(others) > 1)
-            for kind, columns in contexts:
-                widths = [0.0] * (kind in WHOLE and j in self.spread) + self._widths(j)
-                counts = look.counts(j, look.of_columns(columns), widths)
-                yield from _logs(kind, widths, counts)
+            for t in sorted({*(t for t in CHAIN if t < len(others)), len(others)}):
+                equal = [0.0] * (j in self.spread and t in (0, len(others)))
+                widths = equal + self._widths(j)
+                counts = look.counts(j, look.of_columns(others[:t]), widths)
+                yield from _logs(f"chain {t}", widths, counts)
             known = [k for k in others if k not in self.guessed]
             if j in self.guessed[:TREES] and known:
                 yield from self._in_trees(look, j, known)
-            if j in self.spread and self.whole:
-                for t in sorted({0, 1, 2, len(known)}):
-                    if t <= len(known):
-                        yield ("regression", t), look.regression(j, known[:t], self)
-        for name, score in self.scores:
-            evidence = score.evidence(look.y, look.Z, look.W, look.rows)
-            yield ("score", name), np.clip(evidence, -MOST, MOST)
+        for name, model in self.predictives:
+            found = predictive_ratio(model, look.y, look.Z, look.W, look.rows)
+            yield ("predictive", name), np.clip(found, -MOST, MOST)
         if self.linked:
             yield from self._own(look)
 
@@ -197,8 +185,9 @@ class Features:
             every &= apart == 0
             widths = [0.0] * (j in self.spread) + self._widths(j)
             for w, (_, k) in zip(widths, look.counts(j, look.of_columns(()), widths), strict=True):
-                odds = COPIED * len(look.y) / (k + 1.0)  # over a value drawn from the others
-                yield ("own", w), np.log1p(odds * (apart <= w)).sum(axis=0)
+                for odds in COPIED:
+                    over = odds * len(look.y) / (k + 1.0)  # over a value drawn from the others
+                    yield ("own", (w, odds)), np.log1p(over * (apart <= w)).sum(axis=0)
             if j in self.spread:
                 scaled = np.minimum(apart / self.spread[j], 3.0)
                 yield ("own distance", 0), -scaled.sum(axis=0)
@@ -281,46 +270,14 @@ class _Look:
             self.kept[j, width] = len(line) + 1, *ranks
         return self.kept[j, width]
 
-    def regression(self, j: int, known: Sequence[int], how: Features) -> Array:
-        """Log likelihood of Z in the normal regression that y_-i and a guess yield, (U, G)."""
-        levels = how.microdata.n_levels
-
-        def design(table: Array) -> Array:  # (rows, columns)
-            columns = [np.ones(len(table))]
-            for k in known:
-                if levels[k] == 0:
-                    columns.append(table[:, k] / how.spread[k])
-                else:
-                    columns += [table[:, k] == v for v in range(1, min(int(levels[k]), LEVELS))]
-            return np.stack(columns, axis=-1).astype(float)
-
-        X, Z, v = design(self.y), self.Z.reshape(-1, self.Z.shape[2]), self.y[:, j]
-        of_Z, shown, centre = design(Z), Z[:, j], v.mean()
-        inverse = np.linalg.pinv(X.T @ X + 1e-6 * len(X) * np.eye(X.shape[1]))
-        own = X[self.rows]
-        at, out = inverse @ (X.T @ (v - centre)), self.W[..., j] - v[self.rows][:, None]
-        push, rest = own @ inverse, v - centre - X @ at
-        # a value that is o higher moves the coefficients by o push
-        leverage, e = np.einsum("ud,ud->u", push, own)[:, None], rest[self.rows][:, None]
-        square = rest @ rest + 2 * out * e + out**2 * (1 - leverage)
-        off = shown - centre - of_Z @ at
-        moved = (push @ (of_Z.T @ off))[:, None]
-        moves = np.einsum("ud,de,ue->u", push, of_Z.T @ of_Z, push)[:, None]
-        variance = np.maximum(square / len(X), (1e-6 * how.spread[j]) ** 2)
-        error = off @ off - 2 * out * moved + out**2 * moves
-        found = -0.5 * (len(Z) * np.log(variance) + error / variance)
-        return np.asarray(np.maximum(found - found.max(axis=1, keepdims=True), -20.0))
-
 
 def _logs(
     kind: str, widths: Sequence[float], counts: Iterable[tuple[Array, Array]]
 ) -> Iterator[tuple[tuple[str, Any], Array]]:
     """Features of counts z (m, U, G) and k (U, G), of each width."""
     for w, (z, k) in zip(widths, counts, strict=True):
-        for a in A if w == 0.0 else A[1:]:
+        for a in A if w == 0.0 else A[-1:]:
             yield (kind, (w, a)), np.log1p(z / (k + a)).sum(axis=0)
-        if w == 0.0:
-            yield (kind, (w, "new")), ((z > 0) & (k == 0)).sum(axis=0).astype(float)
 
 
 def _between(line: Ints, low: Ints, high: Ints, order: Ints) -> Array:

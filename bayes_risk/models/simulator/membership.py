@@ -66,7 +66,7 @@ def left_out_factors(
         parts.append(Examples(features, half, drawn, np.full(len(rows), r)))
         records.append(rows)
     examples = Examples.joined(parts)
-    fit = fitted_ratio(examples, np.zeros(features.shape[2], dtype=int))
+    fit = fitted_ratio(examples, np.zeros(features.shape[2], dtype=bool))
     every = how.made(data.codes, release.codes, np.arange(n), data.codes[None]).features[:, 0]
     shown = _against(every - centre)[:, 1]  # where a record was not there all is 0
     return LeftOut(

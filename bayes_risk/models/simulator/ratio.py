@@ -8,10 +8,14 @@ Given what Z shows about a record and each guess, ``phi(g)``, the posterior of t
 evidence of a guess up to a constant, which any prior may follow. This is contrastive neural ratio
 estimation (Miller, Weniger & Forre 2022) with a linear network.
 
-It must not be overconfident. The features and the penalty of w are those with the largest gain in
-log score over the prior in runs that were left out of the fit, *less a standard error of that
-gain*; and unless that gain is above 0 (Student's t over runs, 99 %) the prior is left as it is.
-So a generator that tells nothing leaves the prior.
+Many features are log evidence already, under some model: if the generator is that model, w is 1 for
+this feature and 0 for all others. So w is shrunk towards a *start*, the mean of these weights and
+of 0 by their likelihood. That needs far fewer runs than a fit from nothing.
+
+It must not be overconfident. The penalty of w is that with the largest gain in runs that were left
+out of the fit, *less a standard error of that gain*; and unless that gain is above 0 (Student's t
+over runs, 99 %; or the likelihood of starts) the prior is left as it is. So a generator that tells
+nothing leaves the prior.
 """
 
 from dataclasses import dataclass
@@ -20,15 +24,18 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
-from bayes_risk._core.arrays import Array, Ints
+from bayes_risk._core.arrays import Array, Flags, Ints
 
-PENALTIES = 1.0, 0.1, 0.01, 1e-3, 1e-4, 1e-5
+PENALTIES = 10.0, 1.0, 0.1, 0.01, 1e-3, 1e-4, 1e-5
+WORSE = 0.05  # of the best penalty, below which none is tried
 FOLDS = 10  # of runs, at most; an even number
 NEWTON = 6  # steps of the whole fit, at most
 SMALL = 1e-6  # what a step gains
 STEPS = 2  # of fits without a fold, from the whole fit
 CAUTION = 1.0  # standard errors of the gain, by which a penalty is chosen
-BETTER = 2.0  # of what further features add, above which they are taken
+BETTER = 2.0  # of what a fit adds to its start, above which it is taken
+SCALES = 0.5, 1.0, 2.0  # of a start
+STAGES = 2  # of models in it
 DIRECTIONS = 12  # of errors that are kept
 SURE = 0.99  # of a gain above 0
 
@@ -80,50 +87,80 @@ def batches(moved: Array) -> Array:
     return np.asarray(np.stack([each, -each], axis=1).reshape(2 * C, *moved.shape[:-1]))
 
 
-def fitted_ratio(examples: Examples, steps: Ints) -> RatioFit:
-    """Fit to all runs and without each fold; choose features and penalty by the runs left out.
+def fitted_ratio(examples: Examples, evidence: Flags) -> RatioFit:
+    """Fit to all runs and without each fold; choose the penalty by the runs left out.
 
-    ``steps`` (d,): features of the first step are tried by themselves, then those of the second
-    with them, and so on: they are taken if they add more than `BETTER` standard errors.
+    ``evidence`` (d,): which features are log evidence under some model.
     """
     F, scale = _standardised(examples)
     runs = int(examples.run.max()) + 1
     fold = examples.run % min(FOLDS, runs - runs % 2)
     before = normalised(examples.log_share)
     at = np.arange(len(fold)), examples.drawn
-    best: _Choice | None = None
-    for some in (np.flatnonzero(steps <= step) for step in np.unique(steps)):
-        sums = _Sums(F[..., some], examples.log_share, examples.drawn, fold)
-        w, here = np.zeros(len(some)), None
-        for penalty in PENALTIES:
-            w, scores, H = sums.fits(w, penalty)
-            log_p = normalised(scores + examples.log_share)
-            gain = np.bincount(examples.run, log_p[at] - before[at]) / np.bincount(examples.run)
-            if here is not None and _less(gain, CAUTION) < _less(here.gain, CAUTION) + 1e-12:
-                break  # smaller ones fit worse still
-            here = _Choice(some, penalty, w, H, log_p, gain)
-        assert here is not None
-        if best is None or _less(here.gain - best.gain, BETTER) > 0:
+
+    def gain_of(log_p: Array) -> Array:
+        return np.bincount(examples.run, log_p[at] - before[at]) / np.bincount(examples.run)
+
+    start, doubt = _start(F, scale, evidence, examples)
+    log_p = normalised(np.tensordot(F, start, 1) + examples.log_share)
+    begun = _Choice(start, PENALTIES[0], log_p, gain_of(log_p))
+    sums, w, best = _Sums(F, examples.log_share, examples.drawn, fold), start, begun
+    for penalty in PENALTIES:
+        w, scores = sums.fits(w, start, penalty)
+        log_p = normalised(scores + examples.log_share)
+        here = _Choice(w, penalty, log_p, gain_of(log_p))
+        if best is begun or _less(here.gain, CAUTION) > _less(best.gain, CAUTION) + 1e-12:
             best = here
-    assert best is not None
+        elif penalty < WORSE * best.penalty:
+            break  # smaller ones fit worse still
+    if known := start.any() and _less(best.gain - begun.gain, BETTER) <= 0:
+        doubt, best = np.vstack([doubt, best.w - start]), begun
     log_p, gain = best.log_p, best.gain
-    sure = _less(gain, float(stdtrit(len(gain) - 1, SURE))) > 0
+    sure = start.any() or _less(gain, float(stdtrit(len(gain) - 1, SURE))) > 0
     if not sure:  # nothing is known to be disclosed
         log_p, gain = before, np.zeros(len(gain))
-    weights, directions = np.zeros(len(scale)), np.zeros((DIRECTIONS, len(scale)))
-    weights[best.some] = sure * best.w / scale[best.some]
-    found = _directions(F[..., best.some], examples, best, sure)
-    directions[: len(found), best.some] = found / scale[best.some]
+    directions = np.zeros((DIRECTIONS, len(scale)))
+    rest = np.vstack([doubt * (known or not sure), (not sure) * best.w])
+    moved = _directions(F, examples, best, sums.curvature(best.w), rest)
+    directions[: len(moved)] = moved / scale
+    weights = sure * best.w / scale
     return RatioFit(weights=weights, directions=directions, log_p=log_p, gain=gain)
 
 
-class _Choice(NamedTuple):
-    """A set of features, its penalty; what it gains in runs that were left out."""
+def _start(F: Array, scale: Array, evidence: Flags, examples: Examples) -> tuple[Array, Array]:
+    """Mean weights of starts by their likelihood, and what each of the last ones is off.
 
-    some: Ints
-    penalty: float
+    A model may be one half or twice as strong, because parameters are drawn or estimates; and what
+    it tells may come on top of what another does. None at all has a prior probability of one half.
+    As nothing is fitted, a likelihood ratio exceeds x by chance in 1 of x cases at most.
+    """
+    models = np.flatnonzero(evidence & np.isfinite(scale))
+    start, off = np.zeros(len(scale)), np.zeros((1, len(scale)))
+    at = np.arange(len(F)), examples.drawn
+    for stage in range(STAGES if len(models) else 0):
+        scores = F @ start + examples.log_share
+        now = normalised(scores)[at].sum() + np.log(len(SCALES) * len(models))
+        total, added = [0.0], [np.zeros(len(scale))]
+        for k in models:
+            for factor in SCALES:
+                log_p = normalised(scores + factor * scale[k] * F[..., k])
+                total.append(log_p[at].sum() - now)
+                added.append(factor * scale[k] * (np.arange(len(scale)) == k))
+        share, each = np.exp(normalised(np.array(total))), np.array(added)
+        known = stage > 0 or share[0] < 1.0 - SURE
+        mean = known * (share @ each)
+        start = start + mean
+        off = np.sqrt(share)[:, None] * (each - mean)
+        if not known:
+            break
+    return start, off
+
+
+class _Choice(NamedTuple):
+    """Weights, their penalty; what they gain in runs that were left out."""
+
     w: Array
-    H: Array  # (d, d): curvature of the log score
+    penalty: float
     log_p: Array
     gain: Array
 
@@ -143,8 +180,8 @@ def _less(gain: Array, errors: float) -> float:
     return float(gain.mean() - errors * gain.std(ddof=1) / np.sqrt(len(gain)))
 
 
-def _directions(F: Array, examples: Examples, best: _Choice, sure: bool) -> Array:
-    """Of the mean squared error of w, or of 0 in its place, the most important ones (C, d).
+def _directions(F: Array, examples: Examples, best: _Choice, H: Array, rest: Array) -> Array:
+    """Of the mean squared error of w, with the ``rest`` of them, the most important ones (C, d).
 
     With A the inverse of (H + L), H the curvature of the log score, L the penalty, and s_r the
     score of run r in a fit without it, the error is ``A (sum_r s_r s_r' + L) A``: spread over
@@ -156,10 +193,10 @@ def _directions(F: Array, examples: Examples, best: _Choice, sure: bool) -> Arra
     by_run = np.zeros((int(examples.run.max()) + 1, F.shape[2]))
     np.add.at(by_run, examples.run, off)
     unit, L = np.eye(F.shape[2]), best.penalty * len(F)
-    A = np.linalg.inv(best.H + L * unit)
-    every = np.vstack([by_run @ A, np.sqrt(L) * A, (not sure) * best.w])
+    A = np.linalg.inv(H + L * unit)
+    every = np.vstack([by_run @ A, np.sqrt(L) * A, rest])
     # those that move the scores of the examples most
-    root = np.linalg.cholesky(best.H / len(F) + 1e-9 * unit)
+    root = np.linalg.cholesky(H / len(F) + 1e-9 * unit)
     _, values, at = np.linalg.svd(every @ root, full_matrices=False)
     most = slice(0, DIRECTIONS)
     return np.asarray(np.linalg.solve(root.T, (values[most, None] * at[most]).T).T)
@@ -203,19 +240,23 @@ class _Sums:
             second.append(flat @ flat.T - mean @ mean.T)
         return np.stack(first), np.stack(second)
 
-    def fits(self, w: Array, penalty: float) -> tuple[Array, Array, Array]:
-        """The fit to all (d,), scores (N, G) from fits without their fold, and curvature (d, d)."""
+    def curvature(self, w: Array) -> Array:
+        """Of minus the log score, (d, d)."""
+        return np.asarray(self.derivatives(self.of(w[None])[0][0])[1].sum(axis=0))
+
+    def fits(self, w: Array, start: Array, penalty: float) -> tuple[Array, Array]:
+        """The fit to all (d,), and scores (N, G) from fits without their fold."""
         N, ridge = float(self.sizes.sum()), np.eye(len(w)) * penalty
 
         def loss(w: Array) -> tuple[Array, float]:
             p, losses = self.of(w[None])
-            return p, float(losses[0]) / N + 0.5 * penalty * float(w @ w)
+            return p, float(losses[0]) / N + 0.5 * penalty * float(((w - start) ** 2).sum())
 
         p, value = loss(w)
         for left in reversed(range(NEWTON)):
             m, H = self.derivatives(p[0])
             off = m - self.chosen
-            gradient = off.sum(axis=0) / N + penalty * w
+            gradient = off.sum(axis=0) / N + penalty * (w - start)
             step = np.linalg.solve(H.sum(axis=0) / N + ridge, gradient)
             if not left or float(gradient @ step) < SMALL:
                 break
@@ -227,7 +268,7 @@ class _Sums:
         curves = (H.sum(axis=0) - H) / n[..., None] + ridge
         without, off = w, off.sum(axis=0) - off
         for left in reversed(range(STEPS)):
-            gradients = off / n + penalty * without
+            gradients = off / n + penalty * (without - start)
             without = without - np.linalg.solve(curves, gradients[..., None])[..., 0]
             if left:
                 p = self.of(without)[0]
@@ -238,7 +279,7 @@ class _Sums:
         scores = np.empty(self.log_share.T.shape)
         for part, at in zip(self.parts, without, strict=True):
             scores[self.order[part]] = np.tensordot(at, self.F[..., part], 1).T
-        return w, scores, H.sum(axis=0)
+        return w, scores
 
 
 def normalised(log_p: Array) -> Array:

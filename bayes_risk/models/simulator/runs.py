@@ -169,20 +169,20 @@ class RedrawPlan:
             return Examples(made.features[part], log_share[of], *these)
 
         copied = likelihoods(places, exact, normalised(log_share), drawn, len(self.pool))
-        split = len(turn)
-        return RunExamples(examples(slice(split)), examples(slice(split, None)), copied, made.steps)
+        one, other = (examples(part) for part in (slice(len(turn)), slice(len(turn), None)))
+        return RunExamples(one, other, copied, made.evidence)
 
 
 class RunExamples(NamedTuple):
     """What a run shows of records whose turn it was, and of those drawn again.
 
-    ``copied``: log likelihoods of the effects of all; ``steps``: of the features.
+    ``copied``: log likelihoods of the effects of all; ``evidence``: which features are.
     """
 
     turn: Examples
     again: Examples
     copied: Array
-    steps: Ints
+    evidence: Flags
 
 
 def in_turn(

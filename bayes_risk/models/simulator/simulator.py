@@ -305,7 +305,7 @@ class SimulatorFit(Fitted):
                 once_more = partial(seeds_remark, lambda s: job(0, s)(), first, seed(0))
                 remark = stage("seeds", once_more)
             examples = Examples.joined(parts)
-            fit = fitted_ratio(examples, shown.steps)
+            fit = fitted_ratio(examples, shown.evidence)
             of: Any = {"runs": len(parts), "share": self.model.share, "remark": remark}
             learnt = Learnt.of(fit.log_p, examples.drawn, examples.run, fit.gain, **of)
             own = _effects(fit, Examples.joined([examples, *others]), plan)

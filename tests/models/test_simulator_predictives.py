@@ -1,42 +1,67 @@
-"""What a guess would move in cheap models: against exact evidence, and by hand."""
+"""What cheap models predict with and without the files: against closed forms, and by hand."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import bayes_risk as br
-from bayes_risk.models.simulator import scores
+from bayes_risk.models.simulator import predictives
 from bayes_risk.models.simulator.features import Features
-from bayes_risk.models.simulator.scores import scores_of
-from tests.oracles.generator_exact import Cells
+from bayes_risk.models.simulator.predictives import LEVEL, OTHER, predictive_ratio, predictives_of
+from tests.oracles.generator_exact import Cells, Line
 
 pytestmark = pytest.mark.filterwarnings("ignore::bayes_risk.UnreliableWeightsWarning")  # few runs
 
 
-def evidence(y, levels, j, Z, rows, guesses):
-    """Of guesses (G,) or (U, G) of column j for some rows, by name of the model."""
+def each(y, levels, j, Z, rows, guesses, rest=None):
+    """Evidence of guesses (G,) or (U, G) of column j for some rows, by name of the model."""
     W = np.repeat(y[rows][:, None], np.shape(guesses)[-1], axis=1)
     W[:, :, j] = guesses
     known = [k for k in range(y.shape[1]) if k != j]
-    models = scores_of(y, np.array(levels), np.array([j]), {j: known})
-    return {name: score.evidence(y, Z, W, rows) for name, score in models}
+    models = predictives_of(
+        y if rest is None else rest, np.array(levels), np.array([j]), {j: known}
+    )
+    return {name: predictive_ratio(model, y, Z, W, rows) for name, model in models}
 
 
 def off_mean(x):
     return x - x.mean(axis=1, keepdims=True)
 
 
-def test_of_a_category_they_are_half_the_exact_evidence():
-    rng, n = np.random.default_rng(4), 600
-    x = rng.integers(0, 4, n)
-    s = np.where(rng.random(n) < 0.4, x, rng.integers(0, 4, n))
-    cells = Cells(x, 4, 0.5)
-    z = cells.draw(s, rng)
-    y, file = np.column_stack([x, s]).astype(float), np.column_stack([x, z]).astype(float)
-    found = off_mean(evidence(y, [4, 4], 1, file[None], np.arange(n), np.arange(4.0))["1"])
-    exact = off_mean(cells.log_evidence(s, z))
+def as_ratio(found):
+    """What was a ratio, of mean 1 under the predictive, before it was mixed with 1."""
+    return np.log((np.exp((1 - OTHER) * found) - OTHER) / (1 - OTHER))
+
+
+def test_of_margins_they_are_the_exact_evidence():
+    """log (a + k + z) / (a + k), k without the record itself; two files."""
+    rng, n = np.random.default_rng(4), 60
+    s, files = rng.integers(0, 4, n), rng.integers(0, 4, (2, n))
+    cells = Cells(np.zeros(n, dtype=int), 4, LEVEL)
+    y, Z = (np.stack([0.0 * v, v], axis=-1) for v in (s, files))
+    found = each(y, [1, 4], 1, Z, np.arange(n), np.arange(4.0))["classes 1"]
+    exact = sum(cells.log_evidence(s, z) for z in files)
+    assert np.allclose(off_mean(as_ratio(found)), off_mean(exact))
+
+
+@pytest.mark.parametrize("m", [1, 3])
+def test_of_a_regression_they_are_the_exact_evidence(m):
+    rng, n = np.random.default_rng(3), 200
+    x = rng.integers(0, 6, n).astype(float)
+    pay = 20 + 3 * x + rng.normal(0, 3, n)
+    line, rows = Line(x), np.arange(0, n, 16)
+    guesses = (20 + 3 * x[rows])[:, None] + np.linspace(-6, 6, 9)  # two deviations
+    Z, exact = np.stack([line.draw(pay, rng) for _ in range(m)]), []
+    for i, tried in zip(rows, guesses, strict=True):
+        placed = np.repeat(pay[None], len(tried), axis=0)
+        placed[:, i] = tried
+        exact.append([line.log_evidence(one, Z) for one in placed])
+    y = np.column_stack([x, pay])
+    files = np.stack([np.column_stack([x, z]) for z in Z])
+    found = off_mean(as_ratio(each(y, [0, 0], 1, files, rows, guesses)["line 1"]))
+    exact = off_mean(np.array(exact))
     slope = (found * exact).sum() / (found**2).sum()
-    assert np.corrcoef(found.ravel(), exact.ravel())[0, 1] > 0.97 and abs(slope - 0.5) < 0.06
+    assert np.corrcoef(found.ravel(), exact.ravel())[0, 1] > 0.99 and abs(slope - 1.0) < 0.05
 
 
 def two_classes(n, rng):
@@ -48,7 +73,7 @@ def two_classes(n, rng):
 
 def test_of_classes_they_follow_a_mixture_fitted_with_and_without_the_files(monkeypatch):
     """log p(g | y_-i and Z) - log p(g | y_-i), each by EM from the true classes on."""
-    monkeypatch.setattr(scores, "CLASSES", (2,))
+    monkeypatch.setattr(predictives, "CLASSES", (2,))
     rng, n = np.random.default_rng(6), 600
     y, Z = two_classes(n, rng), two_classes(n, rng)[None]
     rows, guesses = np.arange(0, n, 10), np.arange(5.0)
@@ -62,7 +87,7 @@ def test_of_classes_they_follow_a_mixture_fitted_with_and_without_the_files(monk
             r = weight * np.exp(np.einsum("njl,cjl->nc", X, np.log(shares)))
             r /= r.sum(axis=1, keepdims=True)
             weight = r.mean(axis=0)
-            shares = np.einsum("nc,njl->cjl", r, X) + 0.5
+            shares = np.einsum("nc,njl->cjl", r, X) + LEVEL
             shares /= shares.sum(axis=2, keepdims=True)
         by_class = weight * np.prod([shares[:, j, int(known[j])] for j in range(2)], axis=0)
         p = by_class @ shares[:, 2]
@@ -72,42 +97,41 @@ def test_of_classes_they_follow_a_mixture_fitted_with_and_without_the_files(monk
     for i in rows:
         others = np.delete(y, i, axis=0)
         exact.append(log_p(np.concatenate([others, Z[0]]), y[i]) - log_p(others, y[i]))
-    found = evidence(y, [5, 5, 5], 2, Z, rows, guesses)["classes 2"]
-    assert np.corrcoef(off_mean(found).ravel(), off_mean(np.array(exact)).ravel())[0, 1] > 0.8
+    found = each(y, [5, 5, 5], 2, Z, rows, guesses)["classes 2"]
+    assert np.corrcoef(off_mean(found).ravel(), off_mean(np.array(exact)).ravel())[0, 1] > 0.9
 
 
 @pytest.mark.parametrize("j", [0, 2])
 def test_they_do_not_look_at_the_guessed_value_of_the_record(j):
-    """But for the shape of the models, which is that of all records."""
+    """But for what classes are, which is read off all records."""
     rng, n = np.random.default_rng(7), 300
     y = np.column_stack([rng.integers(0, 3, n), rng.normal(size=n), rng.normal(size=n)])
-    Z, W, other = rng.permuted(y, axis=0)[None], np.repeat(y[:1, None], 3, axis=1), y.copy()
-    W[0, :, j], other[0, j] = np.arange(3), 2.0 - y[0, j]
-    order = {j: [k for k in range(3) if k != j]}
-    for name, score in scores_of(y, np.array([3, 0, 0]), np.array([j]), order):
-        found = [score.evidence(table, Z, W, np.array([0])) for table in (y, other)]
-        assert np.allclose(*found), name
+    Z, guesses, other = rng.permuted(y, axis=0)[None], np.arange(3.0), y.copy()
+    other[0, j] = 2.0 - y[0, j]
+    found = [each(t, [3, 0, 0], j, Z, np.array([0]), guesses, rest=y) for t in (y, other)]
+    for name, value in found[0].items():
+        assert np.allclose(value, found[1][name]), name
 
 
 def test_tables_of_few_records_wide_categories_and_constants():
     rng = np.random.default_rng(8)
     y = np.column_stack([rng.integers(0, 90, 60), np.full(60, 4.2), np.zeros(60)])
-    found = evidence(y, [90, 0, 2], 0, y[None], np.arange(3), np.arange(90.0))
-    assert found and all(np.isfinite(value).all() for value in found.values())
+    for j, guesses in ((0, np.arange(90.0)), (1, np.arange(3.0))):
+        found = each(y, [90, 0, 2], j, y[None], np.arange(3), guesses)
+        assert found and all(np.isfinite(value).all() for value in found.values())
 
 
-def test_a_table_too_wide_for_scores_keeps_the_likelihood_in_regressions():
-    """Six columns of twenty levels: no model of them is small enough for a score."""
+def test_members_are_judged_without_predictives():
+    """They would tell how many records were left out."""
     rng = np.random.default_rng(9)
-    df = pd.DataFrame({f"c{k}": rng.permutation(80) % 20 for k in range(6)}).astype("category")
-    data = br.Microdata.from_frame(df.assign(pay=rng.normal(size=80)), numbers=["pay"])
+    df = pd.DataFrame({"a": pd.Categorical(rng.integers(0, 20, 80)), "pay": rng.normal(size=80)})
+    data = br.Microdata.from_frame(df, numbers=["pay"])
     y, guesses = data.codes.astype(float), np.linspace(-1, 1, 4)[:, None, None] * np.ones((4, 3, 1))
     numbers = {}
     for whole in (True, False):
-        how = Features.of(data, np.array([6]), linked=False, whole=whole).with_sizes(y, y[None])
-        assert how.scores == []
+        how = Features.of(data, np.array([1]), linked=False, whole=whole).with_sizes(y, y[None])
         numbers[whole] = how.made(y, y[None], np.arange(3), guesses)[0].shape[-1]
-    assert numbers[True] - numbers[False] == 4  # on none, one, two and all of the known columns
+    assert numbers[True] - numbers[False] == 4  # two mixtures; regressions on none and on one
 
 
 @pytest.mark.check
