@@ -139,7 +139,12 @@ def read_table(
     if wanted is not None and index is not None:
         wanted = list(dict.fromkeys([*wanted, index]))
     written |= {"text": [*text, *days], "numbers": [*numeric, *listed]}
-    table = stored_table(file, wanted, how=how, missing=missing, **written)
+    try:
+        table = stored_table(file, wanted, how=how, missing=missing, **written)
+    except InputError as error:
+        if error.argument == "columns" and error.text.startswith(f"names column {index!r},"):
+            raise InputError("index", error.text) from None
+        raise
     modes = {} if isinstance(missing, str) else missing
     for argument, named in (("levels", how), ("missing", modes), ("days", days)):
         known_columns(argument, named, list(table.columns), repr(str(file)))

@@ -75,8 +75,8 @@ class Variable:
         codes, absent = self.places(column), int(column.isna().sum())
         if absent and not self.missing:
             raise InputError(
-                f"column {self.name!r} of {source} has {absent} missing values; fill or "
-                f'drop them, or pass missing="level" to make them a level of their own'
+                f"column {self.name!r} of {source} has {absent} missing values; fill or drop them, "
+                'or make them a level of their own: missing="level" (study: in [data])'
             )
         strange = codes < 0
         if strange.any():  # what it holds is not told

@@ -95,7 +95,7 @@ def coded_columns(
             if count := int((part == 0).sum()):
                 raise InputError(
                     f"column {name!r} of {place_of(l)} has {count:,} missing values; fill or drop "
-                    'them, or pass missing="level" to make them a level of their own'
+                    'them, or make them a level of their own: missing="level" (study: in [data])'
                 )
         if name in counted:
             values = floats(tables, name)

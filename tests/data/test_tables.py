@@ -202,3 +202,10 @@ def test_a_column_of_other_accents_or_case_is_named(given):
         known_columns("known", [given], ["sexe", "âge"])
     with pytest.raises(InputError, match=r"it has \['sexe', 'âge'\]$"):
         known_columns("known", ["revenu"], ["sexe", "âge"])
+
+
+def test_an_index_that_the_file_lacks_is_no_fault_of_the_columns(tmp_path):
+    (tmp_path / "a.csv").write_text("age\n1\n")
+    for index, columns, argument in (("id", ["age"], "index"), ("age", ["pay"], "columns")):
+        with pytest.raises(InputError, match=f"^{argument} names column"):
+            read_table(tmp_path / "a.csv", columns=columns, index=index)

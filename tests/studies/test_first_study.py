@@ -437,6 +437,8 @@ def test_init_writes_a_study_beside_and_says_how_to_go_on(tmp_path, monkeypatch)
     assert 'path = "data/my people.csv"' in Path("my people.toml").read_text("utf-8")
     again = CliRunner().invoke(app, ["init", "data/my people.csv"])
     assert again.exit_code == 2 and "'my people.toml' exists; give another name" in again.stderr
+    study = CliRunner().invoke(app, ["init", "my people.toml"])
+    assert study.exit_code == 2 and "is a study; give the table" in study.stderr
     moved = CliRunner().invoke(app, ["init", "data/my people.csv", "-o", "data/s.toml"])
     assert moved.exit_code == 0 and 'path = "my people.csv"' in Path("data/s.toml").read_text(
         "utf-8"
