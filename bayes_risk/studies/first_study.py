@@ -345,7 +345,7 @@ class _Draft:
                 break
         self.model, self.leaf = min(found, key=found.__getitem__, default=options[0])
         shown = [
-            f"{ratio:.1f} of {'latent classes' if model == 'Mixture' else f'leaves of {leaf}'}"
+            f"{ratio:.1f} with {'latent classes' if model == 'Mixture' else f'leaves of {leaf}'}"
             for (model, leaf), ratio in found.items()
         ]
         self.why = self.why if self.model == options[0][0] else "trees"
@@ -387,8 +387,8 @@ class _Draft:
             return
         yield (
             f"Keys: {percent(alone)} of the records are unique in {', '.join(self.keys)}, which "
-            f"are released unchanged; the threshold allows {percent(MATCHED)} matches. Each "
-            "change adds to those before; all together suffice:"
+            f"are released unchanged; the threshold allows {percent(MATCHED)} matches. Apply "
+            "these changes in order; together they suffice:"
         )
         keys = df[self.keys].astype({c: "category" for c in self.keys if c not in self.known})
         for name, how, share in coarser_keys(keys, self.keys, MATCHED):
@@ -397,7 +397,7 @@ class _Draft:
                 change = f"[data.coarsen] {toml_key(name)} = {self.coarser[name]}"
             else:
                 change = f"leave {name} out of [data] columns, or synthesise it"
-            yield f"{change}: {percent(share)} are unique."
+            yield f"{change}: {percent(share)} are unique then."
 
     def _codes(self, name: str) -> list[float]:
         """The code of a number that means missing, if it has one."""

@@ -152,7 +152,7 @@ def test_keys_that_identify_by_themselves_are_said_with_bands_that_would_not():
         coarse = keys.assign(age=(df["age"] / unit).round())
         if (share := (~coarse.duplicated(keep=False)).mean()) <= 0.05:
             break
-    said = f"[data.coarsen] age = {{ unit = {unit} }}: {percent(share)} are unique."
+    said = f"[data.coarsen] age = {{ unit = {unit} }}: {percent(share)} are unique then."
     assert found.notes[1] == said
     assert f"# age = {{ unit = {unit} }}" in found.text
     assert found.notes[1] in found.text and found.notes[1] in repr(found)
@@ -367,13 +367,13 @@ def own_amounts():
 @pytest.mark.parametrize(
     ("table", "ratios", "chosen", "comment"),
     [
-        (equal_amounts, [1.9], 20, "1.9 of leaves of 20"),
-        (equal_amounts, [3.0, 2.0], 10, "3.0 of leaves of 20, 2.0 of leaves of 10"),
-        (equal_amounts, [4.0, 3.0, 3.5], 10, "4.0 of leaves of 20, 3.0 of leaves of 10, 3.5 of l"),
+        (equal_amounts, [1.9], 20, "1.9 with leaves of 20"),
+        (equal_amounts, [3.0, 2.0], 10, "3.0 with leaves of 20, 2.0 with leaves of 10"),
+        (equal_amounts, [4.0, 3.0, 3.5], 10, "4.0 with leaves of 20, 3.0 with leaves of 10, 3.5 with l"),
         (equal_amounts, [None], 20, None),
-        (own_amounts, [2.0], "Mixture", "2.0 of latent classes"),
-        (own_amounts, [2.8, 1.9], 20, "2.8 of latent classes, 1.9 of leaves of 20"),
-        (own_amounts, [2.8, 3.0, 3.1, 2.9], "Mixture", "2.8 of latent classes, 3.0 of leaves of"),
+        (own_amounts, [2.0], "Mixture", "2.0 with latent classes"),
+        (own_amounts, [2.8, 1.9], 20, "2.8 with latent classes, 1.9 with leaves of 20"),
+        (own_amounts, [2.8, 3.0, 3.1, 2.9], "Mixture", "2.8 with latent classes, 3.0 with leaves of"),
         (own_amounts, [None], "Mixture", None),
     ],
 )
