@@ -420,10 +420,9 @@ def init(
     with _plain_errors():
         path = output or Path(f"{data.name.split('.')[0]}.toml")
         _found(data)
-        if data.suffix == ".toml":
-            raise InputError(f"{str(data)!r} is a study; give the table that it is to be made from")
         if os.path.lexists(path):  # before slow imports
-            raise InputError(f"{str(path)!r} exists; give another name with --output")
+            why = "is a study; give the table" if path == data else "exists; give another name"
+            raise InputError(f"{str(path)!r} {why}{' with --output' * (path != data)}")
         from bayes_risk.studies.first_study import study_of
 
         from .run.quick_utility import utility_of

@@ -281,9 +281,10 @@ def _title(result: Any, console: Console) -> None:
 
 
 def _end(result: Any, notes: Sequence[str], console: Console, *trust: str) -> None:
-    """Two notes, what there is to trust, the time, and where the report is."""
-    for note in notes[:2]:
-        console.print(printed(f"Note: {note}", style="yellow"))
+    """The first note, what there is to trust, the time, and where the report is."""
+    for note in notes[:1]:  # all are in the report
+        of = f" (1 of {len(notes)})" * (len(notes) > 1)
+        console.print(printed(f"Note{of}: {note}", style="yellow"))
     for words in trust:
         console.print(printed(words))
     whole, least = sum(result.seconds.values()), max(0.5, SHOWN_TIME * sum(result.seconds.values()))

@@ -369,11 +369,21 @@ def own_amounts():
     [
         (equal_amounts, [1.9], 20, "1.9 with leaves of 20"),
         (equal_amounts, [3.0, 2.0], 10, "3.0 with leaves of 20, 2.0 with leaves of 10"),
-        (equal_amounts, [4.0, 3.0, 3.5], 10, "4.0 with leaves of 20, 3.0 with leaves of 10, 3.5 with l"),
+        (
+            equal_amounts,
+            [4.0, 3.0, 3.5],
+            10,
+            "4.0 with leaves of 20, 3.0 with leaves of 10, 3.5 with l",
+        ),
         (equal_amounts, [None], 20, None),
         (own_amounts, [2.0], "Mixture", "2.0 with latent classes"),
         (own_amounts, [2.8, 1.9], 20, "2.8 with latent classes, 1.9 with leaves of 20"),
-        (own_amounts, [2.8, 3.0, 3.1, 2.9], "Mixture", "2.8 with latent classes, 3.0 with leaves of"),
+        (
+            own_amounts,
+            [2.8, 3.0, 3.1, 2.9],
+            "Mixture",
+            "2.8 with latent classes, 3.0 with leaves of",
+        ),
         (own_amounts, [None], "Mixture", None),
     ],
 )
