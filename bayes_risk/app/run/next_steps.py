@@ -397,8 +397,9 @@ def at_risk(
     judged = table[table["reliable"].to_numpy() & ~table["disclosed"].to_numpy()]
     gained = judged["probability"] - judged["prior"]
     worst, certain = judged.loc[gained[gained > 0].nlargest(MOST).index], risk.certain()
+    what = "all true values together" if len(risk.variables) > 1 else "the true value"
     return tuple(
-        f"Record {label}: the probability of the true values rises from {number(row.prior)} to "
+        f"Record {label}: the probability of {what} rises from {number(row.prior)} to "
         f"{number(row.probability)}"
         f"{beside_share(row.mcse, row.probability) if row.mcse else ''} "
         f"({verdict.prior or 'flat'} prior){_why(certain.loc[label], df, release, label)}"
