@@ -457,7 +457,7 @@ def test_records_at_highest_risk_are_named_with_the_reason(study, tmp_path):
         gained = table["probability"] - table["prior"]
         assert gained[label] > 0 and (gained > gained[label]).sum() < 3
         ends = (number(table[end][label]) for end in ("prior", "probability"))
-        assert f"values rises from {' to '.join(ends)} " in said
+        assert f"the true value rises from {' to '.join(ends)} " in said
         once = (df["income"] == df["income"][label]).sum() == 1
         files = sum((z["income"] == df["income"][label]).any() for z in found.release.datasets)
         assert once == ("its value of income occurs once in the original" in said)
