@@ -190,6 +190,7 @@ class Grid:
     n : int
         Number of guesses, evenly spaced but for the last two ways. Whole numbers (integer columns)
         are guessed as whole numbers: every one in the range if there are at most n, else n of them.
+        If all values of the column are multiples of a larger step, predictive guesses are too.
     truth : {"error", "add", "nearest"}
         Where the grid has no place for the true value of a target: stop, add it as one more guess,
         or let the nearest guess stand for it. A grid around the truth has a place if n is odd.
@@ -450,17 +451,23 @@ class JointGrid(Guesses):
             for q, (variable, grid) in enumerate(of_column)
             if not grid.predictive
         }
-        places = [Place(q, v, g.n) for q, (v, g) in enumerate(of_column) if g.predictive]
+        over = {
+            q: microdata.codes[:, columns[q]].astype(float)
+            for q, (_, g) in enumerate(of_column)
+            if g.predictive
+        }
+        places = [
+            Place.of(q, of_column[q][0], of_column[q][1].n, codes) for q, codes in over.items()
+        ]
 
         def combined(laid: Mapping[int, Array]) -> GuessSet:
-            over = {q: (x, np.abs(x - true[:, q]).argmin(axis=0)) for q, x in laid.items()}
-            return self._combined(fixed | over, variables, true.dtype)
+            near = {q: (x, np.abs(x - true[:, q]).argmin(axis=0)) for q, x in laid.items()}
+            return self._combined(fixed | near, variables, true.dtype)
 
         if not places:
             return combined({})
-        own = columns[[p.q for p in places]]
         others = {q: values for q, (values, _) in fixed.items()}
-        codes = microdata.codes[:, own].astype(float)
+        codes = np.stack([*over.values()], axis=1)
         return Scan.of(places, true.astype(float), codes, others, combined).guesses()
 
     def _combined(

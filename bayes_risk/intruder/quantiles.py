@@ -29,11 +29,24 @@ CENTRAL = 0.0005  # below and above the first and the last guess
 
 
 class Place(NamedTuple):
-    """A number whose guesses are to be laid: which of the guessed variables, and how many."""
+    """A number whose guesses are to be laid: which of the guessed variables, and how many.
+
+    ``step``: of which all values are multiples (1 of whole numbers, if no other); 0: none.
+    """
 
     q: int
     number: Number
     n: int
+    step: float = 0.0
+
+    @classmethod
+    def of(cls, q: int, number: Number, n: int, codes: Array) -> "Place":
+        """With the step of a column's codes (n,)."""
+        values = np.abs(codes[np.isfinite(codes) & (codes != number.missing)])
+        step = 0
+        if (values == np.round(values)).all() and values.max(initial=0.0) < 2.0**53:
+            step = int(np.gcd.reduce(values.astype(np.int64)))
+        return cls(q, number, n, max(step, 1) if number.whole else step * (step > 1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -177,10 +190,10 @@ def _laid(place: Place, line: Array, log_density: Array, true: Array) -> Array:
     levels = np.concatenate([[CENTRAL], inner, [1 - CENTRAL]])
     values = _possible(quantiles(levels, line, log_density), place)
     here = y != number.missing if number.missing is not None else np.ones(len(y), dtype=bool)
-    if number.whole:
+    if step := place.step:
         low, high = np.minimum(values[0], y), np.maximum(values[-1], y)
-        for u in np.flatnonzero(here & (high - low < n)):  # every whole number
-            every = np.arange(low[u], high[u] + 1)
+        for u in np.flatnonzero(here & (high - low < n * step)):  # every multiple
+            every = np.arange(low[u], high[u] + step / 2, step)
             values[:, u] = np.concatenate([every, np.full(n - len(every), every[-1])])
     nearest = np.abs(values - y).argmin(axis=0)
     values[nearest[here], np.flatnonzero(here)] = y[here]
@@ -199,10 +212,10 @@ def _in_place(line: Array, place: Place, true: Array) -> Array:
 def _possible(line: Array, place: Place) -> Array:
     """Points no less than the least value; towards zero by factors of four."""
     lowest = place.number.lowest
-    line = np.round(line) if place.number.whole else line
+    line = np.round(line / place.step) * place.step if place.step else line
     if not np.isfinite(lowest):
         return line
-    if lowest <= 0 or place.number.whole:
+    if lowest <= 0 or place.step:
         return np.maximum(line, lowest)
     least = np.where(line > lowest, line, np.inf).min(axis=0)  # of those that can be
     lower = np.cumsum((line <= lowest)[::-1], axis=0)[::-1]

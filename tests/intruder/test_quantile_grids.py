@@ -237,3 +237,23 @@ def test_evidence_without_a_predictive_says_what_to_give():
     fit, release = of_model("Mixture", amounts())
     with pytest.raises(br.InputError, match="give each number a grid"):
         br.attribute_risk(fit, release, evidence="importance", random_seed=1)
+
+
+@pytest.mark.parametrize("dtype", [int, float])
+def test_guesses_are_multiples_of_the_step_of_their_column(dtype):
+    """So that the prior of a value that all records of a leaf have is not spread about it."""
+    rng, n = np.random.default_rng(3), 300
+    job = rng.choice(["retired", "employed"], n)
+    pension = np.where(job == "retired", 2000 * rng.integers(1, 9, n), 0).astype(dtype)
+    df = pd.DataFrame({"job": job, "pension": pension})
+    fit = br.models.CART(["pension"], min_leaf=20).fit(df, random_seed=1)
+    release = fit.synthesize(2, random_seed=2)
+    risk = br.attribute_risk(fit, release, guesses={"pension": OVER}, targets=60, random_seed=3)
+    counted = np.isfinite(risk.log_prior)
+    assert (risk.guesses[..., 0][counted] % 2000 == 0).all() and counted.sum(axis=0).min() > 1
+    alone = job[risk.index] == "employed"
+    table = risk.records.assign(alone=alone)
+    assert 5 < alone.sum() < 55
+    assert table.loc[alone, "prior_predictive"].min() > 0.95
+    assert table.loc[alone, "probability_predictive"].min() > 0.95
+    assert table.loc[~alone, "prior_predictive"].max() < 0.5
