@@ -281,10 +281,9 @@ def _title(result: Any, console: Console) -> None:
 
 
 def _end(result: Any, notes: Sequence[str], console: Console, *trust: str) -> None:
-    """The first note, what there is to trust, the time, and where the report is."""
-    for note in notes[:1]:  # all are in the report
-        of = f" (1 of {len(notes)})" * (len(notes) > 1)
-        console.print(printed(f"Note{of}: {note}", style="yellow"))
+    """Two notes, what there is to trust, the time, and where the report is."""
+    for note in notes[:2]:
+        console.print(printed(f"Note: {note}", style="yellow"), no_wrap=True, overflow="ellipsis")
     for words in trust:
         console.print(printed(words))
     whole, least = sum(result.seconds.values()), max(0.5, SHOWN_TIME * sum(result.seconds.values()))

@@ -108,7 +108,7 @@ def _(utility: Utility) -> str:
     worst, (a, b) = utility.summary().at["pairs_worst_ratio", "value"], utility.pairs.index[0]
     if utility.m == 1:
         return f"{text}; worst pair {a}, {b} ({number(worst)})"
-    return f"{text}; worst pair of each file {number(worst)} (over all files: {a}, {b})"
+    return f"{text}; worst pairs {number(worst)} ({a}, {b})"
 
 
 @doubt_in_words.register

@@ -258,7 +258,9 @@ def _judged(
     words = f"Largest rise of the probability of {what}, {prior or 'flat'} prior"
     figures = Figures(words, after, before, limit)
     of = _of_allowed(gain, place, limits, width)
-    return replace(found, sentence=sentence, prior=prior, figures=figures, of_allowed=of)
+    rise = float(gain.prior[place]), float(gain.probability[place])
+    found = replace(found, sentence=sentence, prior=prior, figures=figures, of_allowed=of)
+    return replace(found, rise=rise)
 
 
 def _of_allowed(

@@ -132,6 +132,8 @@ class Reason:
     # the number as a multiple of what is allowed, with the ends of its error: low, value, high
     of_allowed: tuple[float, float, float] | None = None
     column: str = ""  # that which should not be released as it is; empty: no single one
+    # of a probability gained: of the record with the largest rise, before the release and after
+    rise: tuple[float, float] | None = None
 
     @property
     def advice(self) -> str:
