@@ -7,7 +7,7 @@ move as others do, with the columns that they have (-1: it has none). A move beg
 data, and its chances count those alone.
 
 Many impossible households keep classes as they are: of 6,000 splits none was accepted where there
-were seven for each possible one, and one in fifty where there were fewer than possible ones.
+were seven for each possible one, and 1 to 2 % where there were fewer than possible ones.
 """
 
 import math
