@@ -15,7 +15,7 @@ import numba
 import numpy as np
 import pandas as pd
 
-from bayes_risk._core.arrays import Array, Flags, Ints, Rng
+from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.logspace import log_sum
 from bayes_risk.data.microdata import Codes, Microdata
@@ -68,11 +68,8 @@ class Jointly(WithHouseholds, Protocol):
     """A model whose draws give the density of a whole household."""
 
     @property
-    def refits(self) -> bool:
-        """Whether ``without`` is offered."""
-
-    def without(self, posterior: Any, members: Targets, *, rng: Rng, n_jobs: int) -> Any:
-        """A posterior that has not seen the household, from where another one stopped."""
+    def without(self) -> Callable[..., Any] | None:
+        """Of a posterior and members a posterior that has not seen them, from where it stopped."""
 
     def terms(self, posterior: Any, members: Targets) -> Sequence[MemberTerms]:
         """Of each block of parameters that is independent of the others."""
@@ -100,10 +97,7 @@ class IndependentPersons:
     number: ClassVar[None] = None
     id: ClassVar[str] = ""
     relate: ClassVar[str] = ""
-    refits: ClassVar[bool] = False
-
-    def without(self, posterior: Any, members: Targets, *, rng: Rng, n_jobs: int) -> Any:
-        raise NotImplementedError
+    without: ClassVar[None] = None  # weights alone take members out
 
     def terms(self, posterior: Posterior, members: Targets) -> Sequence[MemberTerms]:
         return [_by_draw(part, len(members)) for part in self.at_theta(posterior, members)]

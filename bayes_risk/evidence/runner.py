@@ -305,7 +305,7 @@ class EvidenceRunner:
     def worst(self, khat: Array, cases: Targets, budget: int) -> Ints:
         """Cases with the worst of poor weights, (U,), which a fit without them can mend."""
         households = self.problem.households
-        if households is not None and not households.model.refits:
+        if households is not None and households.model.without is None:
             return np.zeros(0, np.int64)
         poor = np.flatnonzero((khat > self.threshold) & cases.fitted)
         some = poor[np.argsort(-khat[poor], kind="stable")][:budget]
@@ -459,6 +459,8 @@ class EvidenceRunner:
         households, chains = self.problem.households, self.begun(cases).chains
         assert households is not None
         model: Jointly = households.model
+        assert model.without is not None
+        left_out = model.without
         number = np.unique(households.number[cases.record])
         rngs = dict(zip(number.tolist(), self.rng.spawn(len(number)), strict=True))
 
@@ -466,7 +468,7 @@ class EvidenceRunner:
             rng = rngs[int(households.number[one.members.record[0]])]
             how: Any = {"rng": rng, "n_jobs": self.n_jobs}
             for k in range(len(chains[0].posteriors)):
-                fits = [model.without(c.posterior(k)(), one.members, **how) for c in chains]
+                fits = [left_out(c.posterior(k)(), one.members, **how) for c in chains]
                 yield pooled([one.ratio(model.terms(f, one.members), seen=False) for f in fits])
 
         m = len(chains[0].posteriors) - 1

@@ -12,7 +12,7 @@ weights 1 / p(y_i | R, Theta) take the target out.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -283,7 +283,6 @@ class NestedHouseholds:
     model: Model
     number: Ints  # (n,): household of each record
     declared: Households
-    refits: ClassVar[bool] = True
 
     @property
     def id(self) -> str:
