@@ -438,6 +438,7 @@ EVIDENCE: Mapping[str, type | None] = {
 FURTHER: Mapping[str, type] = {
     "knowing": Partial,  # for every intruder who does not know all records
     "log-prior": Predicting,  # the predictive prior without draws
+    "point-masses": Predicting,  # in which a number that many records share is no density's draw
     "factors": Factored,  # which column gives most away
     "full-table": Tabulated,  # `full_table_risk` and `likeliest`
     "reweighting": Reweighted,  # other hyper-priors without a new fit

@@ -23,7 +23,16 @@ from bayes_risk.data.microdata import Codes, Microdata, Number, Variable
 from bayes_risk.data.precision import SAME
 from bayes_risk.data.variables import check_magnitude
 
-from .guesses import Guesses, GuessSet, Neighbourhood, Rest, check_size, edges
+from .guesses import (
+    Guesses,
+    GuessSet,
+    Neighbourhood,
+    PointMasses,
+    Rest,
+    check_size,
+    edges,
+    shared_values,
+)
 from .quantiles import Place, Scan
 
 FEW = 30  # whole numbers that may well be codes of categories
@@ -456,13 +465,18 @@ class JointGrid(Guesses):
             for q, (_, g) in enumerate(of_column)
             if g.predictive
         }
+        shared = {
+            q: shared_values(microdata, columns[q])
+            for q, v in enumerate(variables)
+            if isinstance(v, Number)
+        }
         places = [
-            Place.of(q, of_column[q][0], of_column[q][1].n, codes) for q, codes in over.items()
+            Place.of(q, variables[q], chosen[q].n, codes, shared[q]) for q, codes in over.items()
         ]
 
         def combined(laid: Mapping[int, Array]) -> GuessSet:
             near = {q: (x, np.abs(x - true[:, q]).argmin(axis=0)) for q, x in laid.items()}
-            return self._combined(fixed | near, variables, true.dtype)
+            return self._combined(fixed | near, variables, true.dtype, shared)
 
         if not places:
             return combined({})
@@ -471,21 +485,34 @@ class JointGrid(Guesses):
         return Scan.of(places, true.astype(float), codes, others, combined).guesses()
 
     def _combined(
-        self, found: Mapping[int, tuple[Array, Ints]], variables: Sequence[Any], dtype: Any
+        self,
+        found: Mapping[int, tuple[Array, Ints]],
+        variables: Sequence[Any],
+        dtype: Any,
+        shared: Mapping[int, Array],
     ) -> GuessSet:
         """Every combination of the values (K, U) of each variable, with the place of the truth."""
-        points, truth, counted, lines, quantiles = [], [], [], {}, set[int]()
+        points, truth, counted, masses = [], [], [], {}
+        lines, quantiles = dict[int, Array](), set[int]()
         for q, variable in enumerate(variables):
             values, true = found[q]
             points.append(values.astype(dtype))  # codes of categories alone are integers
             truth.append(true)
             counted.append(_counted(values, true))
             grid = self.grids.get(variable.name)  # values that are held have no steps between
+            if not isinstance(variable, Number):
+                continue
+            line = np.where(counted[-1] & (values != variable.missing), values, np.nan)
             if isinstance(grid, Grid) and (grid.predictive or grid.values is not None):
-                kept = counted[-1] & (values != variable.missing)
-                lines[q] = np.where(kept, values, np.nan)
+                lines[q] = line
                 quantiles |= {q} if grid.predictive else set()
+            if len(shared[q]) and isinstance(grid, Grid):
+                masses[q] = PointMasses.of(shared[q], line)
+            elif len(shared[q]):
+                held = line[~np.isnan(line[:, 0]), 0]
+                masses[q] = PointMasses.of_held(shared[q], held, len(true))
         marks: dict[str, Any] = {"lines": lines, "quantiles": frozenset(quantiles)}
+        marks |= {"masses": masses}
         size = math.prod(len(p) for p in points)
         check_size(min(size, self.budget), len(points), len(truth[0]))
         if size > self.budget:

@@ -17,6 +17,40 @@ from bayes_risk.data.microdata import Codes, Microdata, Number
 
 Ints = npt.NDArray[np.integer]
 MAX_CELLS = 200_000_000
+POINT_MASS, LEAST = 0.05, 10  # share and number of records with one number, which is no density's
+
+
+class PointMasses(NamedTuple):
+    """Numbers that many records share, such as 0, among the guesses.
+
+    ``values`` (A,); ``log_width`` (A, U) of the cells around them: a probability over the width is
+    a density at the guess. ``held`` (K,): the other guesses where these are the values that are
+    held, over which a density sums to one; else None.
+    """
+
+    values: Array
+    log_width: Array
+    held: Array | None = None
+
+    @classmethod
+    def of(cls, values: Array, line: Array) -> "PointMasses":
+        """By the guesses (K, U) of each target, NaN where none is."""
+        log_width = np.zeros((len(values), line.shape[1]))
+        for u, points in enumerate(line.T):
+            points = np.unique(points[~np.isnan(points)])
+            if len(points) > 1:
+                k = np.minimum(np.searchsorted(points, values), len(points) - 1)
+                log_width[:, u] = np.log(cells(points)[k])
+        return cls(values, log_width)
+
+    @classmethod
+    def of_held(cls, values: Array, held: Array, U: int) -> "PointMasses":
+        """Where U targets have all held values as guesses."""
+        return cls(values, np.broadcast_to(0.0, (len(values), U)), np.setdiff1d(held, values))
+
+    def only(self, which: Ints) -> "PointMasses":
+        """Those of some of the targets."""
+        return self._replace(log_width=self.log_width[:, which])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,7 +65,8 @@ class GuessSet:
     the likely ones, and what those leave out (`Rest`). ``refine``: where these guesses only look
     for the model's predictive, turns its log density (G, U) into the next ones. ``lines``: of
     variables whose guesses are unevenly spaced, their values (K, U), NaN where one does not count.
-    ``quantiles``: variables whose guesses are quantiles of the model's predictive.
+    ``quantiles``: variables whose guesses are quantiles of the model's predictive. ``masses``: of
+    numbers that have some, the values that many records share.
     """
 
     codes: Codes
@@ -42,6 +77,7 @@ class GuessSet:
     refine: "Callable[[Array], GuessSet] | None" = None
     lines: Mapping[int, Array] = field(default_factory=dict)
     quantiles: frozenset[int] = frozenset()
+    masses: Mapping[int, PointMasses] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -65,11 +101,17 @@ class GuessSet:
         first = np.ones((1, len(true)), dtype=bool)
         return cls.of(np.concatenate([true[None], codes]), np.concatenate([first, counted]), cells)
 
+    def point_masses(self, q: int) -> PointMasses:
+        """Of variable q; none where it has none, or is not guessed."""
+        none = PointMasses(np.empty(0), np.empty((0, self.codes.shape[1])))
+        return self.masses.get(q, none)
+
     def only(self, which: npt.NDArray[np.integer]) -> "GuessSet":
         """The guesses of some of the targets."""
         lines = {q: line[:, which] for q, line in self.lines.items()}
+        masses = {q: held.only(which) for q, held in self.masses.items()}
         kept = self.codes[:, which], self.truth[which], self.counted[:, which]
-        return GuessSet(*kept, self.cells, lines=lines, quantiles=self.quantiles)
+        return GuessSet(*kept, self.cells, lines=lines, quantiles=self.quantiles, masses=masses)
 
     def log_width(self, q: int) -> Array:
         """Log width (G, U) of the cell around variable q of each guess; 0 where steps are even."""
@@ -111,6 +153,13 @@ class Rest(NamedTuple):
         spread = len(w) * np.square(np.exp(change(w, found))).sum(axis=0) - 1
         error = np.log1p(2 * np.sqrt(np.maximum(spread, 0.0) / len(w)))
         return np.where(out.any(axis=0) & possible, np.inf, change(found + error, log_p[0]))
+
+
+def shared_values(microdata: Microdata, j: int) -> Array:
+    """Values of a number that so many records have that they are no draws from a density."""
+    codes, missing = microdata.codes[:, j].astype(float), microdata.variables[j].missing
+    values, n = np.unique(codes[np.isfinite(codes) & (codes != missing)], return_counts=True)
+    return np.asarray(values[(n >= LEAST) & (n > POINT_MASS * len(codes))])
 
 
 def cells(line: Array) -> Array:
@@ -194,9 +243,12 @@ class Neighbourhood(Guesses):
         np.remainder(codes, d.astype(np.int32), out=codes)  # in place: the largest array there is
         if distinct:
             codes = codes.astype(float)
+        masses = {}
         for q, values in distinct.items():
             codes[:, :, q] = values[codes[:, :, q].astype(np.int64)]
-        return GuessSet.of(codes, cells=shifts)
+            if len(held := shared_values(microdata, columns[q])):
+                masses[q] = PointMasses.of_held(held, values, len(profiles))
+        return replace(GuessSet.of(codes, cells=shifts), masses=masses)
 
     def in_words(self) -> str:
         return (

@@ -32,21 +32,23 @@ class Place(NamedTuple):
     """A number whose guesses are to be laid: which of the guessed variables, and how many.
 
     ``step``: of which all values are multiples (1 of whole numbers, if no other); 0: none.
+    ``shared`` (A,): values that many records have, each a guess besides.
     """
 
     q: int
     number: Number
     n: int
     step: float = 0.0
+    shared: Array = np.empty(0)
 
     @classmethod
-    def of(cls, q: int, number: Number, n: int, codes: Array) -> "Place":
+    def of(cls, q: int, number: Number, n: int, codes: Array, shared: Array) -> "Place":
         """With the step of a column's codes (n,)."""
         values = np.abs(codes[np.isfinite(codes) & (codes != number.missing)])
         step = 0
         if (values == np.round(values)).all() and values.max(initial=0.0) < 2.0**53:
             step = int(np.gcd.reduce(values.astype(np.int64)))
-        return cls(q, number, n, max(step, 1) if number.whole else step * (step > 1))
+        return cls(q, number, n, max(step, 1) if number.whole else step * (step > 1), shared)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,7 +186,7 @@ def _inverse(share: Array, rise: Array) -> Array:
 
 
 def _laid(place: Place, line: Array, log_density: Array, true: Array) -> Array:
-    """The n guesses of one number, (n, U), the truth among them; a missing value comes on top."""
+    """The guesses of one number, (n, U), the truth among them; then shared and missing values."""
     number, n, y = place.number, place.n, true[:, place.q]
     inner = (np.arange(n - 2) + 0.5) / max(n - 2, 1)
     levels = np.concatenate([[CENTRAL], inner, [1 - CENTRAL]])
@@ -197,9 +199,8 @@ def _laid(place: Place, line: Array, log_density: Array, true: Array) -> Array:
             values[:, u] = np.concatenate([every, np.full(n - len(every), every[-1])])
     nearest = np.abs(values - y).argmin(axis=0)
     values[nearest[here], np.flatnonzero(here)] = y[here]
-    if number.missing is not None:
-        values = np.concatenate([values, np.full((1, len(y)), number.missing)])
-    return values
+    further = place.shared if number.missing is None else [*place.shared, number.missing]
+    return np.concatenate([values, np.repeat(np.reshape(further, (-1, 1)), len(y), axis=1)])
 
 
 def _in_place(line: Array, place: Place, true: Array) -> Array:

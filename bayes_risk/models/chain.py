@@ -308,6 +308,7 @@ class ChainFit(Synthesis):
                 can.append(one.fit.capabilities(part, intruder))
         predict = all("log-prior" in one or _sampled(one) is not None for one in can)
         further, why = ["factors", *["log-prior"] * predict], ""
+        further += ["point-masses"] * any("point-masses" in one for one in can)
         if intruder.knows_less:
             further.append("knowing")
             why = self._why_all_must_be_known(release, intruder, can)

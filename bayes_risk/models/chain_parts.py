@@ -63,7 +63,9 @@ class FittedPart:
         counted = np.zeros((len(first), len(cases)), dtype=bool)
         np.logical_or.at(counted, cell, guesses.counted)
         codes = guesses.codes[first][:, :, there].astype(dtype)
+        masses = {k: guesses.masses[q] for k, q in enumerate(there) if q in guesses.masses}
         own = GuessSet(codes, cell[guesses.truth], counted, guesses.cells[first][:, there])
+        own = replace(own, masses=masses)
         columns = np.array([place[int(cases.columns[q])] for q in there])
         profiles = self.table(cases.profiles)
         return replace(cases, profiles=profiles, columns=columns, guesses=own), cell

@@ -536,6 +536,8 @@ def gathered(
         guesses, rest = finer(np.add(*believed(cases)))
         log_rest = rest.log_at_most(*believed(replace(cases, guesses=rest.guesses)))
         cases = replace(cases, guesses=guesses)
+    if "point-masses" not in problem.capabilities:  # the model has densities alone
+        cases = replace(cases, guesses=replace(cases.guesses, masses={}))
     found = method.run(runner, cases, budget)
     unchanged = ~encoded.replaced[cases.record]
     check: Any = partial(checked, fit, encoded, problem.capabilities, checking)

@@ -38,7 +38,10 @@ class GridCheck(NamedTuple):
 def grid_check(
     base: Array, guesses: GuessSet, variables: Sequence[Variable | Number]
 ) -> GridCheck | None:
-    """Of the numbers among the guessed variables, given log p(y* | y_A) (G, U); None: no number."""
+    """Of the numbers among the guessed variables, given log p(y* | y_A) (G, U); None: no number.
+
+    Point masses are plausible, and no cells of a density.
+    """
     numbers = [(q, v) for q, v in enumerate(variables) if isinstance(v, Number)]
     if not numbers:
         return None
@@ -50,8 +53,9 @@ def grid_check(
     for u in range(U):
         for q, variable in numbers:
             kept = guesses.counted[:, u] & (guesses.codes[:, u, q] != variable.missing)
-            if not kept[guesses.truth[u]]:
-                continue
+            ends, of_all = guesses.codes[kept, u, q], log_sum(log_mass[kept, u])
+            if q in guesses.masses:
+                kept &= ~np.isin(guesses.codes[:, u, q], guesses.masses[q].values)
             line, where = np.unique(guesses.codes[kept, u, q].astype(float), return_inverse=True)
             if len(line) < 2:
                 continue
@@ -59,21 +63,24 @@ def grid_check(
             np.logaddexp.at(log_p, where, log_mass[kept, u])
             if uneven := q in guesses.lines:
                 log_p -= np.log(cells(line))
-            own = line == guesses.codes[guesses.truth[u], u, q]
+            own = (line == guesses.codes[guesses.truth[u], u, q]) & kept[guesses.truth[u]]
             if not np.isfinite(log_p).any():
                 continue
             below = log_p.max() - log_p
-            plausible[kept, u] &= (below <= max(PLAUSIBLE, float(below[own][0])))[where]
+            plausible[kept, u] &= (below <= below[own].max(initial=PLAUSIBLE))[where]
+            if not own.any():  # the truth has a probability of its own
+                continue
             # quantiles leave out the same share of it, however large the density is there
             low, high = (below[[0, -1]] < CORE) & (q not in guesses.quantiles)
-            low &= line[0] > variable.lowest
+            low &= variable.lowest < line[0] <= ends.min()
+            high &= line[-1] >= ends.max()
             cut[u] |= low or high
             inside[u] |= low and high
             least = np.inf if uneven or len(line) <= 3 else np.abs(line - line[own])[~own].min()
             if least < 0.5 * np.median(np.diff(line)):
                 line, log_p = line[~own], log_p[~own]  # the truth was added to a coarser grid
             weights = log_p + np.log(cells(line) if uneven else np.diff(edges(line)))
-            share = np.exp(weights - log_sum(weights))
+            share = np.exp(weights - log_sum(weights) + log_sum(log_mass[kept, u]) - of_all)
             finest = variable.whole and np.diff(line).min() <= 1
             coarse[u] |= bool(1.0 / (share**2).sum() < FEWEST) and not finest
     return GridCheck(plausible, cut, inside, coarse, log_widths)

@@ -3,6 +3,7 @@
 Trees and donors draw what they hold, so that a value which nobody else holds would be impossible
 before the release. One further record keeps it possible: of a category it has each of d levels with
 1 / d; of a number, a Student t (3 degrees of freedom) with mean and deviation of all other records.
+A number that many records share, such as 0, keeps its share; kernels lie around all others.
 """
 
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from scipy.special import betaln
 
 from bayes_risk._core.arrays import Array, Flags
 from bayes_risk._core.logspace import log_sum
+from bayes_risk.intruder.guesses import PointMasses
 
 DF = 3
 SILVERMAN = 1.06
@@ -45,6 +47,26 @@ def least_sd(values: Array) -> float:
 def log_level(count: Array, total: Array | float, d: int) -> Array:
     """log p of a level that ``count`` of ``total`` records have, one of d."""
     return np.asarray(np.log((count + 1.0 / d) / (total + 1.0)))
+
+
+def log_predicted(
+    points: Array, values: Array, weights: Array, spread: Spread, shared: PointMasses
+) -> Array:
+    """Log density at points (R,): records' ``values`` (1, N), weights (R or 1, N), what is shared.
+
+    Where guesses are held values, the density of those that few records share sums to one.
+    """
+    own = weights * ~np.isin(values, shared.values)
+    parts = [log_kernel_density(points, values, own, spread) + np.log(own.sum(axis=1) + 1.0)]
+    of_all: Array | float = 0.0
+    if len(shared.values) and shared.held is not None and len(shared.held):
+        mean = Spread(spread.mean[:1], spread.sd[:1])
+        of_all = log_sum(log_kernel_density(shared.held, values, own.mean(axis=0)[None], mean))
+    with np.errstate(divide="ignore"):
+        for value, log_width in zip(shared.values, shared.log_width, strict=True):
+            count = np.log((weights * (values == value)).sum(axis=1))
+            parts.append(np.where(points == value, count - log_width + of_all, -np.inf))
+    return np.asarray(log_sum(np.stack(parts)) - np.log(weights.sum(axis=1) + 1.0))
 
 
 def log_kernel_density(points: Array, values: Array, weights: Array, spread: Spread) -> Array:

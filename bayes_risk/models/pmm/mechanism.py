@@ -28,7 +28,8 @@ from bayes_risk._core.errors import InputError, ModelError
 from bayes_risk._core.matching import distinct_rows
 from bayes_risk.data.microdata import Codes, Microdata
 from bayes_risk.data.variables import Number, Variable
-from bayes_risk.models.fits.predicted import Spread, least_sd, log_kernel_density, log_level
+from bayes_risk.intruder.guesses import PointMasses
+from bayes_risk.models.fits.predicted import Spread, least_sd, log_level, log_predicted
 from bayes_risk.models.fits.sampling import blocks
 
 KINDS = ("ordered", "multinomial", "gam", "linear")
@@ -357,7 +358,9 @@ class Step:
     values: Array
     shares: Array  # of ``values`` among the kept records
 
-    def log_predictive(self, rows: Codes, points: Array, variable: Variable | Number) -> Array:
+    def log_predictive(
+        self, rows: Codes, points: Array, variable: Variable | Number, shared: PointMasses
+    ) -> Array:
         """log p of points (2, R) for such rows (R, p): donors, and one further record."""
         donors, out = self.donors, np.empty(points.shape)
         for some in blocks(len(rows), 4 * len(donors.values)):
@@ -368,7 +371,8 @@ class Step:
                     sd = float(np.sqrt(self.shares @ (self.values - mean) ** 2))
                     sd = max(sd, least_sd(self.values))
                     spread = Spread(np.full(len(at), mean), np.full(len(at), sd))
-                    log_p[:] = log_kernel_density(at, donors.values[None], weights, spread)
+                    held = shared.only(np.arange(len(rows))[some])
+                    log_p[:] = log_predicted(at, donors.values[None], weights, spread, held)
                 else:
                     n = (weights * (donors.values == at[:, None])).sum(axis=1)
                     log_p[:] = log_level(n, float(donors.k), variable.n_levels)

@@ -83,7 +83,7 @@ class PMMFit(Fitted):
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
         self._check(release)
         names = ("exact", "refit") if self.model.selection == "known" else ("refit",)
-        return Capabilities(offers(self, "factors", "log-prior", computed=names))
+        return Capabilities(offers(self, "factors", "log-prior", "point-masses", computed=names))
 
     def mechanism(self, release: EncodedRelease) -> str:
         chosen = {
@@ -255,7 +255,9 @@ class PMMFit(Fitted):
                     own = np.broadcast_to(self.rows[record, step.column], guess.shape)
                     points = np.stack([guess, own]).reshape(2, -1)
                     given = rows.reshape(-1, rows.shape[2])
-                    p = step.log_predictive(given, points, self.variables[step.column])
+                    shared = targets.guesses.point_masses(places[0]).only(np.tile(which, G))
+                    variable = self.variables[step.column]
+                    p = step.log_predictive(given, points, variable, shared)
                     out[:, which] += (p[0] - p[1]).reshape(guess.shape)
                     rows[:, :, step.column] = guess
         return out

@@ -21,7 +21,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.logspace import log_sum
 from bayes_risk.data.microdata import Codes, Microdata, Number
 from bayes_risk.evidence.contract import Progress, Simulated, Targets, rows_kept
-from bayes_risk.models.fits.predicted import Spread, log_kernel_density, log_level
+from bayes_risk.models.fits.predicted import Spread, log_level, log_predicted
 from bayes_risk.models.fits.sampling import blocks
 from bayes_risk.models.fits.synthesis import Ticker, log_p_of_guesses
 
@@ -378,7 +378,8 @@ def _expected(data: Microdata, tree: Tree, seen: Ints, targets: Targets) -> Arra
     if isinstance(variable, Number) and whole:
         drawn = at < tree.n_drawn
         spread = Spread.without(y[drawn], tree.outcome(own), targets.fitted)
-        found = _of_numbers((at[drawn], y[drawn], seen[drawn]), leaf, value, targets, spread)
+        records = tree.column, at[drawn], y[drawn], seen[drawn]
+        found = _of_numbers(records, leaf, value, targets, spread)
     else:
         levels = np.unique(np.concatenate([y, value.ravel()]))
         d, mine = variable.n_levels or len(levels), tree.outcome(own)
@@ -391,10 +392,16 @@ def _expected(data: Microdata, tree: Tree, seen: Ints, targets: Targets) -> Arra
 
 
 def _of_numbers(
-    records: tuple[Ints, Array, Ints], leaf: Ints, value: Array, targets: Targets, spread: Spread
+    records: tuple[int, Ints, Array, Ints],
+    leaf: Ints,
+    value: Array,
+    targets: Targets,
+    spread: Spread,
 ) -> Array:
-    """Leaf by leaf: ``records`` leaves, values and rows of the records seen."""
-    at, y, rows = records
+    """Leaf by leaf: ``records`` the column, leaves, values and rows of the records seen."""
+    column, at, y, rows = records
+    place = np.flatnonzero(targets.columns == column).tolist()
+    masses = targets.guesses.point_masses(place[0] if place else -1)
     out, target = np.empty(leaf.size), np.broadcast_to(np.arange(len(targets)), leaf.shape).ravel()
     record = np.where(targets.fitted, targets.record, -1)[target]
     order = np.argsort(at, kind="stable")
@@ -406,5 +413,6 @@ def _of_numbers(
             k = some[block]
             weights = (record[k][:, None] != rows[who]).astype(float)
             near = Spread(spread.mean[target[k]], spread.sd[target[k]])
-            out[k] = log_kernel_density(points[k], y[who][None], weights, near)
+            shared = masses.only(target[k])
+            out[k] = log_predicted(points[k], y[who][None], weights, near, shared)
     return out.reshape(leaf.shape)
