@@ -36,16 +36,15 @@ from bayes_risk.data.coarsening import (
 )
 from bayes_risk.data.variables import is_numeric
 from bayes_risk.release.release import Release
+from bayes_risk.reporting.verdicts.attribute import ALL
 from bayes_risk.reporting.verdicts.doubts import CURES, PUBLIC
 from bayes_risk.reporting.verdicts.groups import MATCHED_GROUPS
 from bayes_risk.reporting.verdicts.reason import ABOVE, GAINED, RISK, USE, NextStep, Reason
 from bayes_risk.reporting.verdicts.reasons import CERTAIN, LIMITS, MATCHES, TOGETHER
 from bayes_risk.reporting.verdicts.verdict import Verdict
-from bayes_risk.risk.grid_check import over_plausible
 from bayes_risk.risk.result import AttributeRisk
 from bayes_risk.utilities.tables import mutual_information
 
-MOST = 3  # records that are named
 SLOW = 4  # times as long: another file is audited sooner
 MOST_COMBINATIONS = 5_000  # of values of all columns, as guesses
 EVERY = "Guess every combination of values"
@@ -384,27 +383,24 @@ def _codes(study: Study, name: str) -> list[float]:
 def at_risk(
     risk: AttributeRisk | None, df: pd.DataFrame, release: Release | None, verdict: Verdict
 ) -> tuple[str, ...]:
-    """The records whose true values gained most probability, and why, in words; no values.
+    """The records of which the event that decided rises most, and why, in words; no values.
 
-    Under the prior that decided, of records whose numbers are reliable; none where the verdict is
-    within, or no attribute was audited.
+    None where the verdict is within, or no attribute was audited.
     """
     if risk is None or release is None or verdict.outcome == RISK[-1] or not df.index.is_unique:
         return ()
-    found = over_plausible(risk) if risk.priors else risk
-    found = risk.priors.get(verdict.prior, found)
-    table = found.records
-    judged = table[table["reliable"].to_numpy() & ~table["disclosed"].to_numpy()]
-    gained = judged["probability"] - judged["prior"]
-    worst, certain = judged.loc[gained[gained > 0].nlargest(MOST).index], risk.certain()
-    what = "all true values together" if len(risk.variables) > 1 else "the true value"
-    return tuple(
-        f"Record {label}: the probability of {what} rises from {number(row.prior)} to "
-        f"{number(row.probability)}"
-        f"{beside_share(row.mcse, row.probability) if row.mcse else ''} "
-        f"({verdict.prior or 'flat'} prior){_why(certain.loc[label], df, release, label)}"
-        for label, row in zip(worst.index, worst.itertuples(), strict=True)
-    )
+    reason = next((r for r in verdict.reasons if r.worst), None)
+    if reason is None:
+        return ()
+    found, certain = list[str](), risk.certain()
+    together = "all true values together" if len(risk.variables) > 1 else "the true value"
+    for label, what, before, after, error in reason.worst:
+        ends = f"{number(before)} to {number(after)}{beside_share(error, after) if error else ''}"
+        found.append(
+            f"Record {label}: the probability of {together if what == ALL else what} rises from "
+            f"{ends} ({reason.prior or 'flat'} prior){_why(certain.loc[label], df, release, label)}"
+        )
+    return tuple(found)
 
 
 def _why(certain: pd.Series, df: pd.DataFrame, release: Release, label: Any) -> str:

@@ -26,6 +26,7 @@ from .reason import (
     WITHIN_ERROR,
     Figures,
     Reason,
+    Rise,
     Thresholds,
     against,
     doubt,
@@ -41,6 +42,7 @@ FLOOR = 0.05  # of a probability: less is nothing to act on, whatever the odds
 CLOSE = 10.0  # percent of a number
 ROUNDING = 1e-12  # of shares and probabilities: 5 % are not above 5 %
 MOST_DRAWS = 16  # times as many as there were: a quarter of the error
+NAMED = 3  # records with the largest rise
 UNSEEN = 0.05  # probability of a sample without one that counts, at the bound
 SINGLE, NEAR = f"{GAINED}, single variables", f"{GAINED}, within {CLOSE:g} %"
 NEAREST = f"{GAINED}, nearest values"
@@ -137,6 +139,11 @@ class Gain(NamedTuple):
         """Probability gained."""
         return self.probability - self.prior
 
+    @property
+    def risen(self) -> Array:
+        """The same, 0 where it is not known."""
+        return np.nan_to_num(self.gained)
+
     def with_errors(self, share: float) -> "Gain":
         """The same with such a share of its errors."""
         p, (low, high) = self.probability, self.ends
@@ -225,7 +232,8 @@ def _judged(
 
     def rank(found: tuple[str, str, Gain]) -> tuple[int, int, float]:
         sure, maybe = found[2].counts(limits, width)
-        return int(sure.sum()), int(maybe.sum()), _largest(found[2], found[2].open)[1]
+        most = np.where(found[2].open, found[2].risen, 0.0).max(initial=0.0)
+        return int(sure.sum()), int(maybe.sum()), float(most)
 
     prior, what, gain = max(candidates, key=rank)
     sure, maybe = gain.counts(limits, width)
@@ -244,23 +252,25 @@ def _judged(
         one = sure.any() or maybe.any() or measure == NEAR
         under = f"under the {prior or 'flat'} prior" if one else under
         sentence = f"{begun(under)}: {sentence[0].lower()}{sentence[1:]}"
-    place, most = _largest(gain, sure if sure.any() else maybe if maybe.any() else gain.open)
-    if most > 0:
-        ends = " to ".join(number(float(p[place])) for p in (gain.prior, gain.probability))
-        sentence += f" The largest rise is from {ends} (record {risk.index[place]})."
+    among = sure if sure.any() else maybe if maybe.any() else gain.open & gain.reliable
+    places = np.argsort(-np.where(among, gain.risen, 0.0), kind="stable")[:NAMED]
+    every = np.column_stack([gain.prior, gain.probability, np.nan_to_num(gain.spread)])[places]
+    rises = [Rise(risk.index[k], what, *of) for k, of in zip(places, every.tolist(), strict=True)]
+    place, worst = int(places[0]), tuple(one for one in rises if one.after > one.before)
+    if worst:
+        ends = f"{number(worst[0].before)} to {number(worst[0].after)}"
+        sentence += f" The largest rise is from {ends} (record {worst[0].record})."
     if risk.history is not None:  # the release is judged with those before it
         what += ", all releases"
         sentence += f" The releases are this one and the {risk.history.releases} before it."
     limit = f"+{limits.attribute_gain:g}"
-    before, after = (number(float(p[place])) for p in (gain.prior, gain.probability))
-    if spread := float(np.nan_to_num(gain.spread[place])):
-        after += beside_share(spread, float(gain.probability[place]))
+    _, _, before, after, spread = rises[0]
+    shown = number(after) + (beside_share(spread, after) if spread else "")
     words = f"Largest rise of the probability of {what}, {prior or 'flat'} prior"
-    figures = Figures(words, after, before, limit)
+    figures = Figures(words, shown, number(before), limit)
     of = _of_allowed(gain, place, limits, width)
-    rise = float(gain.prior[place]), float(gain.probability[place])
     found = replace(found, sentence=sentence, prior=prior, figures=figures, of_allowed=of)
-    return replace(found, rise=rise)
+    return replace(found, worst=worst)
 
 
 def _of_allowed(
@@ -279,13 +289,6 @@ def _of_allowed(
 
     factor = limits.attribute_log_bayes_factor
     return of(-width), of(0.0), of(width)
-
-
-def _largest(gain: Gain, among: Flags) -> tuple[int, float]:
-    """Record with the largest probability gained, and how much; 0 where there is none."""
-    gained = np.where(among, np.nan_to_num(gain.gained), 0.0)
-    place = int(np.argmax(gained)) if len(gained) else 0
-    return place, float(gained[place]) if len(gained) else 0.0
 
 
 def not_judged(risk: AttributeRisk) -> str:

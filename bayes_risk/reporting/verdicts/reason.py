@@ -119,6 +119,16 @@ class Figures(NamedTuple):
     allowed: str
 
 
+class Rise(NamedTuple):
+    """Of the probability of an event, for one record."""
+
+    record: Any  # its label
+    what: str
+    before: float
+    after: float
+    error: float  # standard error
+
+
 @dataclass(frozen=True, slots=True)
 class Reason:
     """One sentence of the verdict."""
@@ -132,8 +142,8 @@ class Reason:
     # the number as a multiple of what is allowed, with the ends of its error: low, value, high
     of_allowed: tuple[float, float, float] | None = None
     column: str = ""  # that which should not be released as it is; empty: no single one
-    # of a probability gained: of the record with the largest rise, before the release and after
-    rise: tuple[float, float] | None = None
+    # of a probability gained: the records with the largest rise, the first of them
+    worst: tuple[Rise, ...] = ()
 
     @property
     def advice(self) -> str:
