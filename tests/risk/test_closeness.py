@@ -417,3 +417,18 @@ def test_marginals_of_few_values_are_computed_once_however_many_guesses(monkeypa
     rooms.nearest_values(risk, [0, 1])
     rooms.nearest_values(risk, [0, 1])
     assert len(made) == 2 * -(-risk.log_prior.shape[1] // (80 // len(risk.log_prior)))
+
+
+def test_the_likeliest_of_the_truths_neighbours_has_no_number_without_the_release():
+    """It is the truth, whatever is released."""
+    rng = np.random.default_rng(2)
+    df = pd.DataFrame({c: rng.choice(list("ab"), 80) for c in "gh"})
+    df["x"] = rng.normal(0, 1, 80).round(1)
+    fit = br.models.CART(order=["x", "g"], min_leaf=20).fit(df, random_seed=1)
+    release = fit.synthesize(m=1, random_seed=1)
+    of = {"x": "levels"}, br.Neighbourhood(1)
+    both = [br.attribute_risk(fit, release, guesses=one, random_seed=1) for one in of]
+    every, near = ({row[0]: row[-1] for row in risk.tables()["closeness-1"].rows} for risk in both)
+    modes = {row for row, without in near.items() if without == "\N{EN DASH}"}
+    assert modes == {"Distance of the likeliest value", "Likeliest value is the true one"}
+    assert not any(without == "\N{EN DASH}" for without in every.values())

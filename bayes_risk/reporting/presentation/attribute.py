@@ -22,6 +22,7 @@ from bayes_risk.data.base_result import (
 from bayes_risk.data.measures import ATTRIBUTE, CLOSENESS, Measure
 from bayes_risk.evidence.by_column import first_column, shown_by_column
 from bayes_risk.intruder.guesses import how_many
+from bayes_risk.risk.claims import varied_records
 from bayes_risk.risk.closeness import GuessPosterior
 from bayes_risk.risk.explanation import ALL, ALL_COLUMNS, Explanation, explanation, settled
 from bayes_risk.risk.posterior import at_truth
@@ -389,7 +390,10 @@ NEARLY = (
 def closeness_tables(risk: GuessPosterior) -> dict[str, Table]:
     """How close the intruder comes to each number."""
     tables = {}
+    # the likeliest of the truth's neighbours is the truth
+    centred = len(risk.variables) > 1 and not varied_records(risk).any()
     for place, (name, row) in enumerate(risk.closeness_summary().iterrows(), start=1):
+        row = row.mask(row.index.str.contains("_mode_.*_prior") & centred)
         n, own = len(risk.index), int(row["records"])
         those = f"; distances: over the {own:,} who have one" if own < n else ""
         sides = {"value": "", "bound": "_mcse_bound", "baseline": "_prior"}
