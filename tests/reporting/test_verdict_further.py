@@ -61,6 +61,14 @@ def test_where_chains_disagree_errors_are_taken_wider(rhat, ess, chains, outcome
     assert verdict.outcome == reason(verdict, "probability").outcome == outcome
 
 
+def test_errors_that_are_with_students_t_are_not_taken_wider_again():
+    risk, bad = replace(attribute([0.3], mcse=0.02), few_chains=True), fit(1.8, 3.0, 2)
+    verdict = judge(risk, CALM, diagnostics=bad)
+    assert reason(verdict, "probability").outcome == "within your thresholds"
+    said = reason(verdict, "agreement").sentence
+    assert "largest R-hat 1.800" in said and said.endswith("with Student's t between chains.")
+
+
 @pytest.mark.parametrize("chains", [2, 3, 4, 8])
 def test_standard_errors_of_chains_that_never_met(chains):
     """Means of normal chains lie so often within so many of their estimated standard errors."""

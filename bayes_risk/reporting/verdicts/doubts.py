@@ -242,16 +242,21 @@ def of_fit(diagnostics: Mapping[str, Any], limit: float | None) -> Iterator[Reas
     it counts only beside a smallest effective number of draws below ``DRAWS_A_CHAIN`` a chain.
     """
     rhat, ess = (float(diagnostics.get(key, "nan")) for key in ("max_rhat", "min_ess"))
-    chains, width = int(diagnostics.get("chains", 1)), standard_errors(diagnostics, limit)
+    chains, apart = int(diagnostics.get("chains", 1)), _disagree(diagnostics, limit)
     judged = limit is not None and not math.isinf(limit) and "max_rhat" in diagnostics
     wanted, worst = DRAWS_A_CHAIN * chains, f"largest R-hat {rhat:.3f}"
     if judged and chains == 1:
         yield doubt(CHAINS, "Convergence cannot be assessed with one chain.", "chains")
-    elif width > 2:
+    elif apart:
+        width, how = (
+            standard_errors(diagnostics, limit),
+            "errors are with Student's t between chains",
+        )
+        if width > 2:
+            how = f"{width:.1f} standard errors were allowed for instead of 2"
         text = (
             f"The chains of the fit disagree ({worst}, above {limit:g}, and {ess:,.0f} effective "
-            f"draws where {wanted:,} are wanted): {width:.1f} standard errors were allowed for "
-            "instead of 2."
+            f"draws where {wanted:,} are wanted): {how}."
         )
         yield no_objection(CHAINS, text, "fit")
     elif judged and not math.isnan(rhat):
@@ -259,7 +264,7 @@ def of_fit(diagnostics: Mapping[str, Any], limit: float | None) -> Iterator[Reas
         text = f"agree ({worst}; {limit:g} is allowed)" if rhat <= (limit or 0) else text
         yield no_objection(CHAINS, f"The chains of the fit {text}.")
     found = {}
-    if width == 2 and ess < wanted:
+    if not apart and ess < wanted:
         small = f"{ess:,.0f}, below {wanted:,}, {DRAWS_A_CHAIN} a chain"
         found["fit"] = f"The smallest effective sample size of the fit is {small}."
     if divergent := int(diagnostics.get("divergences", 0)):
@@ -273,17 +278,23 @@ def of_the_audit(risk: AttributeRisk | None, diagnostics: Mapping[str, Any]) -> 
     """The fit's diagnostics; without those of its chains where the audit has led chains instead."""
     from_release = risk is not None and risk.modes is not None
     of_chains = ("max_rhat", "median_rhat", "min_ess", "median_ess") if from_release else ()
-    return {name: value for name, value in diagnostics.items() if name not in of_chains}
+    found = {name: value for name, value in diagnostics.items() if name not in of_chains}
+    return found | {"student": risk is not None and risk.few_chains}
 
 
 def standard_errors(diagnostics: Mapping[str, Any], limit: float | None) -> float:
     """How many standard errors hold the true value as surely as 2 do if it were normal.
 
     Errors are taken between chains. Of C chains that have not met, each is one draw: Student's t
-    with C - 1 degrees of freedom.
+    with C - 1 degrees of freedom, unless the errors of the audit are with it already.
     """
+    if diagnostics.get("student") or not _disagree(diagnostics, limit):
+        return 2.0
+    return float(stdtrit(int(diagnostics["chains"]) - 1, ndtr(2.0)))
+
+
+def _disagree(diagnostics: Mapping[str, Any], limit: float | None) -> bool:
+    """Whether several chains have not met, and have few effective draws."""
     rhat, ess = (float(diagnostics.get(key, "nan")) for key in ("max_rhat", "min_ess"))
     chains = int(diagnostics.get("chains", 1))
-    if limit is None or chains == 1 or not rhat > limit or ess >= DRAWS_A_CHAIN * chains:
-        return 2.0
-    return float(stdtrit(chains - 1, ndtr(2.0)))
+    return limit is not None and chains > 1 and rhat > limit and not ess >= DRAWS_A_CHAIN * chains
