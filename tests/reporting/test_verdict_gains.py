@@ -255,3 +255,7 @@ def test_no_more_draws_are_asked_for_than_settle_the_record_in_doubt(away, times
     assert draws_that_settle(attribute([0.2, p, 0.1, 0.99]), Thresholds(), 2.0) == 2
     unsure = attribute([0.2, p, 0.1], reliable=[True, True, False])
     assert draws_that_settle(unsure, Thresholds(), 2.0) == 16
+    for error, more in ((0.06, 2), (0.09, 4), (0.13, 8), (0.3, 16)):  # reliable below 0.05
+        rough = attribute([0.2, 0.1], mcse=np.array([0.001, error]), reliable=[True, False])
+        unlimited = Thresholds(attribute_gain=0.99, attribute_log_bayes_factor=np.inf)
+        assert draws_that_settle(rough, unlimited, 2.0) == more

@@ -19,6 +19,7 @@ from bayes_risk.data.variables import Number
 from bayes_risk.risk.claims import varied_records
 from bayes_risk.risk.closeness import nearest_values
 from bayes_risk.risk.grid_check import over_plausible
+from bayes_risk.risk.posterior import MAX_MCSE, MAX_MCSE_LOG_ODDS
 from bayes_risk.risk.result import AttributeRisk
 
 from .reason import (
@@ -85,13 +86,19 @@ def _candidates(
 def draws_that_settle(risk: AttributeRisk | None, limits: Thresholds, width: float) -> int:
     """How many times as many draws leave no record in doubt, if estimates stay: 2, 4, 8, or 16.
 
-    As many as that too where more records are unreliable than may be.
+    Nor more records unreliable than may be, as far as that is because of their error.
     """
-    if risk is None or 1 - risk.records["reliable"].mean() > limits.share_unreliable:
+    if risk is None:
         return MOST_DRAWS
+    table = risk.records
+    errors = table[["mcse", "mcse_log_bayes_factor"]] / [MAX_MCSE, MAX_MCSE_LOG_ODDS]
+    rough = errors.max(axis=1).to_numpy()
+    other = ~table["reliable"].to_numpy() & ~(rough > 1)  # for which more draws are no cure
     every = [gain for ofs in _candidates(risk, limits, width).values() for _, _, gain in ofs]
     for more in (2, 4, 8):
         counts = [gain.with_errors(more**-0.5).counts(limits, width) for gain in every]
+        if (other | (rough > more**0.5)).mean() > limits.share_unreliable:
+            continue
         if any(sure.any() for sure, _ in counts) or not any(maybe.any() for _, maybe in counts):
             return more
     return MOST_DRAWS
