@@ -55,7 +55,7 @@ from .audit import Tried, Work, result_of, stages_of
 
 PROGRAM, SAMPLER = 100 * 2**20, 100 * 2**20  # code that is compiled later, and of samplers
 SHARED = ("model", "microdata", "idata", "files")  # among all fits, or counted with the table
-SMALL = ((200, 20), (600, 60))  # records and draws of the small runs
+SMALL = ((100, 10), (300, 30))  # records and draws of the small runs
 WARM = 60  # records of a first one, which loads what the others need
 START, REPORT = 4, 5  # CPU seconds until there is something to run, verdict included; of a page
 BY_DRAW = ("fit", "attribute risk", "reweighting", "membership", "full table")
