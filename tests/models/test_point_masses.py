@@ -117,3 +117,21 @@ def test_donors_give_zeros_the_share_of_their_chances():
     weights = step.donors.k * step.donors.chances(step.means(fit.rows[zero]))
     share = (weights * (step.donors.values == 0)).sum(axis=1) / (step.donors.k + 1)
     np.testing.assert_allclose(found, share, atol=0.02)  # what the further record adds
+
+
+def shuffled(df, m, seed):
+    rngs = np.random.default_rng(seed).spawn(m)
+    return [df.assign(amount=rng.permutation(df["amount"])) for rng in rngs]
+
+
+@pytest.mark.parametrize("guesses", ["levels", "predictive"])
+def test_margins_before_runs_of_a_generator(guesses):
+    df = survey("cents", n=200)
+    fit = br.models.Simulator(shuffled, columns=["amount"], runs=8).fit(df, random_seed=1)
+    release, how = fit.synthesize(m=1, random_seed=2), {"prior": "predictive", "random_seed": 3}
+    risk = br.attribute_risk(fit, release, guesses={"amount": guesses}, targets=60, **how)
+    found = np.exp(risk.log_prior[risk.truth, np.arange(len(risk.truth))])[risk.case]
+    zero = (df["amount"] == 0).to_numpy()
+    share = (zero.sum() - 1) / 199
+    of_zero = found[zero[df.index.get_indexer(risk.index)]]
+    np.testing.assert_allclose(of_zero, share, atol=0.003 if guesses == "levels" else 1 / 9)

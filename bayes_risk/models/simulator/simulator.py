@@ -16,6 +16,7 @@ import pandas as pd
 from bayes_risk._core.arrays import Array, Ints, Rng
 from bayes_risk._core.checkpoint import stage
 from bayes_risk._core.errors import InputError
+from bayes_risk._core.logspace import log_sum
 from bayes_risk._core.progress import Progress
 from bayes_risk._core.validate import (
     in_range,
@@ -37,6 +38,7 @@ from bayes_risk.evidence.contract import (
 )
 from bayes_risk.evidence.learnt import Learnt
 from bayes_risk.evidence.runner import Budget
+from bayes_risk.intruder.guesses import PointMasses
 from bayes_risk.intruder.intruder import Intruder
 from bayes_risk.models.fits.synthesis import Declaration, Fitted, microdata
 from bayes_risk.release.release import PARAMETERS, EncodedRelease, Release
@@ -205,7 +207,7 @@ class SimulatorFit(Fitted):
             why = "groups= of totals are not offered by Simulator; give the release without them"
             return Capabilities([Offer("simulated", refusal=why)])
         offers = [Offer("simulated", compute=self.log_evidence, workers=True)]
-        offers += [Offer(name, self) for name in ("log-prior", "left-out")]
+        offers += [Offer(name, self) for name in ("log-prior", "point-masses", "left-out")]
         return Capabilities(offers, any_rows=True)
 
     def left_out(self, release: EncodedRelease, **how: Unpack[How]) -> LeftOut:
@@ -363,8 +365,8 @@ def _error(deviations: Array, truth: Ints) -> float:
 def _log_margins(y: Codes, n_levels: Ints, targets: Targets) -> Array:
     """Log p(y* | y_-i) of the guesses (G, U), columns by themselves.
 
-    A category by its frequency among the others, with one added to every level; a number by a
-    kernel density of the others' values (Silverman's bandwidth).
+    A category by its frequency among the others, with one added to every level; a number that many
+    records share by its share, others by a kernel density of their values (Silverman's bandwidth).
     """
     out = np.zeros(targets.guesses.codes.shape[:2])
     for q, j in enumerate(map(int, targets.columns)):
@@ -373,11 +375,27 @@ def _log_margins(y: Codes, n_levels: Ints, targets: Targets) -> Array:
             count = np.bincount(y[:, j].astype(np.int64), minlength=d)[guesses.astype(np.int64)]
             out += np.log((count - (guesses == own) + 1.0) / (len(y) - 1.0 + d))
         else:
-            out += _log_density(y[:, j].astype(float), guesses.astype(float), own.astype(float))
+            shared, values = targets.guesses.point_masses(q), y[:, j].astype(float)
+            out += _log_numbers(values, guesses.astype(float), own.astype(float), shared)
     return out
 
 
-def _log_density(values: Array, guesses: Array, own: Array) -> Array:
+def _log_numbers(values: Array, guesses: Array, own: Array, shared: PointMasses) -> Array:
+    apart, n, of_all = np.isin(values, shared.values), len(values) - 1.0, 0.0
+    rest = values if apart.all() else values[~apart]
+    found = _log_density(rest, guesses, own, np.inf if apart.all() else n)
+    if len(shared.values) and shared.held is not None and len(shared.held):
+        nobody = np.full(len(shared.held), np.inf)
+        of_all = float(log_sum(_log_density(rest, shared.held, nobody, float(len(rest)))))
+    for value, log_width in zip(shared.values, shared.log_width, strict=True):
+        count = (values == value).sum() - (own == value)
+        mass = np.log(np.maximum(count, 1.0) / n) - log_width + of_all
+        found = np.where(guesses == value, np.logaddexp(found, mass), found)
+    return found
+
+
+def _log_density(values: Array, guesses: Array, own: Array, of: float) -> Array:
+    """Of values (n,), the target's own among them or not, as a part of so many."""
     n = len(values)
     low, high = np.quantile(values, [0.25, 0.75])
     spread = min(filter(None, (values.std(), (high - low) / 1.34)), default=1.0)
@@ -390,7 +408,9 @@ def _log_density(values: Array, guesses: Array, own: Array) -> Array:
         some = slice(part, part + POINTS)
         total += _kernel((line[:, None] - distinct[some]) / width) @ at[some]
     found = np.interp(guesses, line, total, left=0.0, right=0.0)
-    found = np.maximum(found - _kernel((guesses - own) / width), 0.0) / ((n - 1) * width)
+    there = np.isin(own, values)
+    found = found - np.where(there, _kernel((guesses - own) / width), 0.0)
+    found = np.maximum(found, 0.0) / (of * width)
     far = ends[1] - ends[0]
     wide = (guesses - values.mean()) / far
     logs = np.log(FLOOR / far) - 0.5 * (wide**2 + np.log(2 * np.pi))
