@@ -195,7 +195,8 @@ class Grid:
     predictive : bool
         At quantiles of the model's prediction for each record, given all that the intruder knows:
         the ends of the central 99.9 %, and ``n - 2`` quantiles at equal steps between. The truth
-        takes the place of the nearest. No bounds need to be chosen.
+        takes the place of the nearest. Values that 5 % of the records share, and ten at least, are
+        guesses besides. No bounds need to be chosen.
     n : int
         Number of guesses, evenly spaced but for the last two ways. Whole numbers (integer columns)
         are guessed as whole numbers: every one in the range if there are at most n, else n of them.
@@ -341,7 +342,8 @@ class Grid:
             where = f"within {self.additive:g} of the truth"
         elif self.predictive:
             return (
-                f"{count} values at quantiles of the model's prediction, one replaced by the truth"
+                f"{count} values at quantiles of the model's prediction, one replaced by the truth, "
+                "and any value that 5 % of the records share"
             )
         elif self.bounds is not None:
             where = f"from {self.bounds[0]:g} to {self.bounds[1]:g}"
