@@ -342,8 +342,8 @@ class Grid:
             where = f"within {self.additive:g} of the truth"
         elif self.predictive:
             return (
-                f"{count} values at quantiles of the model's prediction, one replaced by the truth, "
-                "and any value that 5 % of the records share"
+                f"{count} values at quantiles of the model's prediction, one replaced by the "
+                "truth, and any value that 5 % of the records share"
             )
         elif self.bounds is not None:
             where = f"from {self.bounds[0]:g} to {self.bounds[1]:g}"

@@ -135,3 +135,14 @@ def test_margins_before_runs_of_a_generator(guesses):
     share = (zero.sum() - 1) / 199
     of_zero = found[zero[df.index.get_indexer(risk.index)]]
     np.testing.assert_allclose(of_zero, share, atol=0.003 if guesses == "levels" else 1 / 9)
+
+
+def test_who_knows_no_record_has_no_scale_for_numbers():
+    """Guesses were placed around 0 with deviation 1."""
+    df = survey("cents", n=120)
+    fit = br.models.CART(order=["amount"], min_leaf=40).fit(df, random_seed=1)
+    release, nobody = fit.synthesize(m=1, random_seed=2), br.Intruder(knows_records="none")
+    with pytest.raises(br.InputError, match="give each number a grid"):
+        br.attribute_risk(fit, release, intruder=nobody, guesses="predictive", targets=3)
+    risk = br.attribute_risk(fit, release, intruder=nobody, guesses={"amount": "levels"}, targets=3)
+    assert np.isfinite(risk.log_probability).any()

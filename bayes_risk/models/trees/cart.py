@@ -139,7 +139,9 @@ class CARTFit(Synthesis):
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
         """Evidence with the splits known, or with trees grown here grown anew for each guess."""
         trees = self._made(release)
-        further = offers(self, "knowing", "trees", "log-prior", "point-masses")
+        numbers = self.microdata.numbers if intruder.kind == "none" else {}
+        known = [] if any(c in numbers for c in release.synthesized) else ["log-prior"]
+        further = offers(self, "knowing", "trees", "point-masses", *known)
         further += offers(self, "factors") if self.known is None else []
         if not intruder.knows_less:
             names = [self._computation(release), *["refit"] * (self.of_release is None)]
