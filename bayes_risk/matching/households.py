@@ -181,6 +181,7 @@ def household_matching(
             synthesized=tuple(synthesized),
             in_file=np.ones(len(row), bool),
             keys=pd.DataFrame({"members": own.members}, own.labels),
+            cuts=tables.cuts,
             **risk,
         ),
         members=own.members,
@@ -220,7 +221,7 @@ def _codes(tables: Tables, known: Sequence[str], synthesized: Sequence[str]) -> 
     cells, kept = Combinations(int(tables.sizes.sum())), np.zeros(tables.n, np.int64)
     for name in (*known, *synthesized):
         codes = coded_key(name, tables)
-        cells.add(tables.stacked(name), codes.size)
+        cells.add(np.concatenate(codes.codes), codes.size)
         if name in known:
             tables.check_kept(name)
             kept = tables.parts(cells.dense())[0]

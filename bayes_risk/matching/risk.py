@@ -86,7 +86,7 @@ def compared_keys(
 
 def coded_key(name: str, tables: Tables) -> Coded:
     """A key that matches exactly, coded in every table."""
-    codes = tables.column(name)
+    codes = tables.key(name)
     for l, frame in enumerate(tables.frames):
         if name in frame:
             check_discrete(name, frame[name], codes.n_values[l], f" of {tables.places[l]}")
@@ -132,6 +132,13 @@ def _numbers(name: str, tables: Tables) -> list[Array]:
                 f"{len(values):,} records, which lie within no radius; correct them, or cut the "
                 "key into categories (pandas.cut) and leave it out of radius"
             )
+    column, files = found[0], np.concatenate(found[1 : tables.m + 1])
+    if np.nanmin(files) > np.nanmin(column) or np.nanmax(files) < np.nanmax(column):
+        size, key = tables.column(name).size, tables.key(name)
+        found = [
+            np.where(codes < size, values, key.values[codes])
+            for values, codes in zip(found, key.codes, strict=True)
+        ]
     return found
 
 
@@ -339,6 +346,13 @@ def identification_risk(
     & Mitra (2009) pool the probabilities over releases first (row ``pooled``): one who uses all.
     Both are reported; for m = 1 they agree.
 
+    *Top-coding.* Where a release has a heap at its largest (or smallest) value, of about as many
+    records as the original has from there on, and the original has values beyond it, the intruder
+    knows the cut, and matches all that lies beyond it with the cut: the original's numbers are cut
+    off where those of all releases are, before anything is compared. So they are if the heap is the
+    mean of all values above a cut. ``cuts`` of the result states where this was done, and where it
+    could not be settled and was not. Numbers that stand for missing values hide a cut.
+
     *Cost.* O(m n log n) time and O(m n) memory; the error of the pooled risk adds O(m^2 n) time.
     Pooled with several radii, or in ellipses or with three, about as many records are looked at as
     match, or share the two narrowest keys. Conventions, exact ties: ``docs/identification.md``.
@@ -471,17 +485,24 @@ def matched(original: pd.DataFrame, releases: Any, how: MatchingOptions) -> tupl
         (in_file, mine, _), *by_file = tallies
         c, _, one = (np.stack(of, axis=1) for of in zip(*by_file, strict=True))
         counts = {"c": c, "one": one >= 0, "others": in_file - mine, "own": own_rows.many}
-        return MatchCounts(sizes=tables.sizes, **counts, **same), tables
+        return MatchCounts(sizes=tables.sizes, cuts=tables.cuts, **counts, **same), tables
     also = reason_key(reason, original, sought)
     files = range(1, tables.m + 1)
     every, kept = key_sets(tables, files, sought, own_rows, (known, synthesized), rules, also)
     release_of = np.array(releases.release_of) if drawn else None
     population = per_table(population, release_of)
     check_sample(population, original)
+    if population is not None and any(tables.cuts.values()):
+        raise InputError(
+            "population",
+            f"counts people by all values, and in the files {next(iter(tables.cuts))}; cut the "
+            "column there in the original and the population too (Series.clip), or leave "
+            "population out",
+        )
 
     def odds_of(boxes: Boxes) -> Odds:
         return how_many_may_be(population, sought.frame, boxes.N[:, boxes.of], keys, within)
 
     found = found_by(every, kept, choices, odds_of, release_of)
     same |= {"known": tuple(known), "reason": reason is not None, "keys": sought.frame[keys]}
-    return IdentificationRisk(**found, **same), tables
+    return IdentificationRisk(**found, **same, cuts=tables.cuts), tables
