@@ -26,7 +26,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import LARGEST, Cells, Chances, Matches
 from bayes_risk._core.memory import bytes_of
 from bayes_risk.data.equality import coded
-from bayes_risk.data.microdata import MAX_LEVELS, same_records
+from bayes_risk.data.microdata import MAX_LEVELS, check_records, same_records
 from bayes_risk.data.parquet import CURE
 from bayes_risk.release.tables import check_unchanged
 from bayes_risk.release.top_coding import cut_ends, cut_off
@@ -79,7 +79,8 @@ def checked_tables(
 ) -> tuple[ParquetTable, ...]:
     """Check everything that the footers of the files can tell."""
     first = ParquetTable.of(original, "the original")
-    known, synthesized = checked_keys(_preview(first), known, synthesized)
+    check_records(_preview(first), "original")
+    known, synthesized = checked_keys(list(first.names), known, synthesized)
     paths = [releases] if isinstance(releases, (str, PathLike)) else releases
     if not isinstance(paths, Sequence):
         raise InputError(f"releases is a {type(releases).__name__}; give a list of paths")
