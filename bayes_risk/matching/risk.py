@@ -1,6 +1,6 @@
 """Identification risk: can an intruder tell which released record is the target.
 
-`MatchingQuestion` reads and codes everything once; `found_by` counts. The intruder knows who is in the
+`MatchingQuestion` reads and codes all once; `found_by` counts. The intruder knows who is in the
 file, or what the population is like. Mathematics and derivation: ``docs/identification.md``.
 """
 
