@@ -325,6 +325,19 @@ def _checked_columns(df: pd.DataFrame, columns: Sequence[str] | None) -> list[st
     return names
 
 
+def check_records(df: Any, source: str) -> None:
+    """Check that this is a DataFrame of records, each with a label of its own."""
+    require_columns(df, (), source)
+    if not len(df):
+        raise InputError(f"{source} has no records; give at least one")
+    if not df.index.is_unique:
+        raise InputError(
+            f"the index of the {source} names some records twice; give each record its own label "
+            "(reset_index(drop=True))"
+        )
+    check_writable("record label", df.index, show_name=False)
+
+
 def require_columns(df: Any, columns: Sequence[Any], source: str) -> None:
     """Check that this is a DataFrame, that columns are there once, and cells hold one value."""
     if not isinstance(df, pd.DataFrame):

@@ -30,7 +30,7 @@ class FileRisk(Matching):
     Attributes
     ----------
     known, synthesized, radius, shape, closed, missing, fallback, strategy, population
-    estimated, reason, release_of, pooled_mcse, pooled_draws_mcse, exposure, person
+    estimated, reason, release_of, pooled_mcse, pooled_draws_mcse, exposure, person, cuts
         As of `IdentificationRisk`.
     n : int
         Number of targets: all records of the original.
@@ -150,7 +150,7 @@ def identification_risk_of_files(
     tables = checked_tables(original, releases, known, synthesized, id)
     report = progress or (lambda stage, done, total: None)
     plan = Plan(tables, tuple(known), tuple(synthesized), id, batch, max_memory, report)
-    found, cells = count_files(plan, fallback=fallback)
+    found, cells, cuts = count_files(plan, fallback=fallback)
     expected = [chances.expected() for chances in found.chances]
     m = len(tables) - 1
     rows = [
@@ -162,6 +162,7 @@ def identification_risk_of_files(
         known=plan.known,
         synthesized=plan.synthesized,
         fallback=fallback,
+        cuts=cuts,
         n=found.n,
         n_profiles=found.profiles,
         each=np.array(rows[:m]),

@@ -19,15 +19,15 @@ from bayes_risk._core.matching import Combinations, distinct_rows, number_keys
 from bayes_risk._core.validate import whole_number
 from bayes_risk.data.base_result import Result
 from bayes_risk.data.households import Households, HouseholdTable
+from bayes_risk.data.microdata import check_records
 from bayes_risk.release.tables import Released, Tables
 
 from .boxes import OwnRows
 from .found import Choices, KeySet, found_by
-from .input import checked_flag, checked_keys, release_tables
+from .input import checked_flag, checked_keys, coded_key, release_tables
 from .odds import how_many_may_be
 from .replicates import Replicates, error_between
 from .result import IdentificationRisk
-from .risk import coded_key
 
 KEYS = "known", "synthesized"
 MOST_CELLS = 100_000_000  # of sets of members
@@ -154,7 +154,8 @@ def household_matching(
     """
     k = None if members is None else whole_number("members", members)
     fallback = checked_flag("fallback", fallback)
-    known, synthesized = checked_keys(original, known, synthesized)
+    check_records(original, "original")
+    known, synthesized = checked_keys(list(original.columns), known, synthesized)
     declared = household if isinstance(household, Households) else Households(household)
     own = declared.of(original)
     if declared.id in (*known, *synthesized):
@@ -181,6 +182,7 @@ def household_matching(
             synthesized=tuple(synthesized),
             in_file=np.ones(len(row), bool),
             keys=pd.DataFrame({"members": own.members}, own.labels),
+            cuts=tables.cuts,
             **risk,
         ),
         members=own.members,
@@ -220,7 +222,7 @@ def _codes(tables: Tables, known: Sequence[str], synthesized: Sequence[str]) -> 
     cells, kept = Combinations(int(tables.sizes.sum())), np.zeros(tables.n, np.int64)
     for name in (*known, *synthesized):
         codes = coded_key(name, tables)
-        cells.add(tables.stacked(name), codes.size)
+        cells.add(np.concatenate(codes.codes), codes.size)
         if name in known:
             tables.check_kept(name)
             kept = tables.parts(cells.dense())[0]

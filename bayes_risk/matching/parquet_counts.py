@@ -26,9 +26,10 @@ from bayes_risk._core.errors import InputError
 from bayes_risk._core.matching import LARGEST, Cells, Chances, Matches
 from bayes_risk._core.memory import bytes_of
 from bayes_risk.data.equality import coded
-from bayes_risk.data.microdata import MAX_LEVELS, same_records
+from bayes_risk.data.microdata import MAX_LEVELS, check_records, same_records
 from bayes_risk.data.parquet import CURE
 from bayes_risk.release.tables import check_unchanged
+from bayes_risk.release.top_coding import cut_ends, cut_off
 
 from .boxes import BOX, Boxes, OwnRows, match_each, match_pooled
 from .input import check_discrete, checked_keys, release_tables
@@ -78,7 +79,8 @@ def checked_tables(
 ) -> tuple[ParquetTable, ...]:
     """Check everything that the footers of the files can tell."""
     first = ParquetTable.of(original, "the original")
-    known, synthesized = checked_keys(_preview(first), known, synthesized)
+    check_records(_preview(first), "original")
+    known, synthesized = checked_keys(list(first.names), known, synthesized)
     paths = [releases] if isinstance(releases, (str, PathLike)) else releases
     if not isinstance(paths, Sequence):
         raise InputError(f"releases is a {type(releases).__name__}; give a list of paths")
@@ -104,12 +106,12 @@ def _preview(table: ParquetTable) -> pd.DataFrame:
     )
 
 
-def count_files(plan: Plan, *, fallback: bool) -> tuple[Tally, int]:
-    """Match all targets; and the number of cells, of distinct unsynthesised keys."""
+def count_files(plan: Plan, *, fallback: bool) -> tuple[Tally, int, dict[str, bool]]:
+    """Match all targets; the number of cells, of distinct known keys; what files cut off."""
     with _database(plan.max_memory) as con:
-        levels = _levels(plan)
+        levels, cuts = _levels(plan)
         cells, words = _write_profiles(con, plan, levels)
-        return _tally(con, len(plan.tables) - 1, cells, words, fallback)
+        return *_tally(con, len(plan.tables) - 1, cells, words, fallback), cuts
 
 
 @contextmanager
@@ -159,8 +161,11 @@ class FileLevels(NamedTuple):
         return np.asarray(self.codes[l][places.to_numpy().astype(np.int64)])
 
 
-def _levels(plan: Plan) -> list[FileLevels]:
-    """Read every key's distinct values, and code them over all tables as those in memory are."""
+def _levels(plan: Plan) -> tuple[list[FileLevels], dict[str, bool]]:
+    """Read every key's distinct values, and code them over all tables as those in memory are.
+
+    Where counts of records tell that files cut a key off, it is cut in the original too.
+    """
     found, done, total = [], 0, plan.n * len(plan.tables)
     for table in plan.tables:
         seen: dict[str, Any] = {}
@@ -174,7 +179,7 @@ def _levels(plan: Plan) -> list[FileLevels]:
         if done - before != table.n:
             raise _changed()
         found.append(seen)
-    levels, names = [], [table.name for table in plan.tables]
+    levels, cuts, names = [], dict[str, bool](), [table.name for table in plan.tables]
     for key in plan.keys:
         values = [seen[key].column("value").combine_chunks() for seen in found]
         times = [seen[key].column("n").to_numpy() for seen in found]
@@ -184,12 +189,17 @@ def _levels(plan: Plan) -> list[FileLevels]:
         for column, name in zip(columns, names, strict=True):
             check_discrete(key, column, len(column), f" of {name}")
         found_in = coded(key, columns, names, times)
+        if found_in.kind == "numbers":
+            pairs = zip(found_in.codes, times, strict=True)
+            ends = cut_ends(found_in.values, [np.bincount(*of, found_in.size) for of in pairs])
+            cuts |= {f"{key} is {e.words}": e.certain for e in ends if e.possible}
+            found_in = cut_off(found_in, len(names) - 1, [e for e in ends if e.certain])
         if found_in.apart:
             raise InputError(found_in.apart)
         levels.append(
             FileLevels(values, [code.astype(np.int64) for code in found_in.codes], found_in.size)
         )
-    return levels
+    return levels, cuts
 
 
 def _counted(column: Any, seen: Any) -> Any:

@@ -50,6 +50,7 @@ class MatchingSetting(Result):
     pooled_draws_mcse: float = float("nan")
     exposure: Exposure | None = None
     person: Ints | None = None
+    cuts: Mapping[str, bool] = field(default_factory=dict)
 
 
 class Matching(MatchingSetting):
@@ -193,7 +194,10 @@ class Matching(MatchingSetting):
         ]
         rules += ["several radii make an ellipse"] if self.shape == "ellipse" else []
         rules += ["knows why records were chosen for synthesis"] if self.reason else []
-        return rules
+        uncertain = "does not assume that {}: uncertain, or not so in all files".format
+        return rules + [
+            f"knows that {c}" if sure else uncertain(c) for c, sure in self.cuts.items()
+        ]
 
     def counting(self, *, alone: bool) -> list[str]:
         """What matching rests on, in words; ``alone``: nothing else was computed."""
@@ -279,6 +283,9 @@ class IdentificationRisk(Sought, Drawn):
         What the files show without a model, uniques by all keys exactly; None for tables drawn.
     person : ndarray of int64, shape (n,), or None
         Which person each target is, where records of several were named (``person=``).
+    cuts : dict of str to bool
+        What the files cut off of keys, in words, and whether that is certain: larger values of
+        targets (or smaller ones) then match the cut.
     index : pandas.Index, length n
         Labels of the targets: the records of the original, or those given.
     in_file : ndarray of bool, shape (n,)
@@ -453,7 +460,8 @@ class MatchCounts(Sought):
     Attributes
     ----------
     known, synthesized, radius, shape, closed, missing, fallback, strategy, population
-    estimated, reason, release_of, pooled_mcse, pooled_draws_mcse, exposure, person, index, in_file
+    estimated, reason, release_of, pooled_mcse, pooled_draws_mcse, exposure, person, cuts, index
+    in_file
         As of `IdentificationRisk`.
     c : ndarray of int64, shape (n, m)
         Rows of each release that match.

@@ -15,7 +15,7 @@ import pandas as pd
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import known_columns
-from bayes_risk.data.columns import why_identifier
+from bayes_risk.data.columns import missing_code, why_identifier
 from bayes_risk.data.equality import Coded, coded, coded_numbers, numbers_of, place_of
 from bayes_risk.data.microdata import Microdata, require_columns
 from bayes_risk.data.variables import FEW, check_cells, is_numeric
@@ -23,6 +23,7 @@ from bayes_risk.data.variables import FEW, check_cells, is_numeric
 from .alike import coded_as_in, like_original
 from .persons import persons_of, persons_of_file, why_person
 from .release import EncodedRelease, Release, read_rows
+from .top_coding import cut_ends, cut_off
 
 
 @runtime_checkable
@@ -46,7 +47,8 @@ class Tables:
     i is record i; ``made``, ``replaced`` (n,), ``categories``: columns and records that the release
     says were synthesised, columns known to be categories (None: not said); ``left_out``: columns
     that could not be compared so far, and why; ``notes``: how values were read that have another
-    form; ``persons``: each table's rows by the column ``person``; without: empty.
+    form; ``persons``: each table's rows by the column ``person``; without: empty; ``cuts``: what
+    the files cut off of keys, in words, and whether that is certain.
     """
 
     index: pd.Index
@@ -64,6 +66,8 @@ class Tables:
     known: dict[str, Coded] = field(default_factory=dict)
     person: str | None = None
     persons: tuple[Ints, ...] = ()
+    keys: dict[str, Coded] = field(default_factory=dict)
+    cuts: dict[str, bool] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -164,6 +168,43 @@ class Tables:
             self.notes |= dict.fromkeys(self.known[name].notes)
         return self.known[name]
 
+    def key(self, name: str) -> Coded:
+        """A column as an intruder compares it: the original is cut off where all files are.
+
+        Values that became a cut have one code, and its number, in all tables.
+        """
+        if name not in self.keys:
+            self.keys[name] = self._cut(name, self.column(name))
+        return self.keys[name]
+
+    def _cut(self, name: str, found: Coded) -> Coded:
+        if found.kind != "numbers":
+            return found
+        own, *files = (np.bincount(p, minlength=found.size) for p in found.codes[: self.m + 1])
+        missing = missing_code(pd.Series(np.repeat(found.values, own)))
+        ends = cut_ends(found.values, [own, *files], missing)
+        most = [end._replace(beyond=end.most, certain=True) for end in ends]
+        ends = most if self._is_kept(cut_off(found, self.m, most)) else ends
+        certain = [end for end in ends if end.certain]
+        words = {f"{name} is {e.words}": e.certain for e in ends if e.certain or e.possible}
+        for count, place in zip(files, self.places[1:], strict=False):
+            if self.m > 1 and not words:  # one file, or each in its own way
+                alone = cut_ends(found.values, [own, count], missing)
+                self.cuts |= {f"{name} of {place} is {e.words}": False for e in alone if e.possible}
+        self.cuts |= words
+        cut = cut_off(found, self.m, certain)
+        if found.apart and certain and not self.persons:
+            pairs = zip(self._columns(name), cut.codes, strict=True)
+            rest = [column[part < found.size] for column, part in pairs]
+            cut = cut._replace(apart=coded(name, rest, self.places).apart)
+        return cut
+
+    def _is_kept(self, column: Coded) -> bool:
+        """Whether all records that were not replaced have the original's codes."""
+        rows = slice(None) if self.replaced is None else ~self.replaced
+        y, *files = (part[rows] for part in column.codes[: self.m + 1])
+        return bool(self.corresponds.all()) and all(np.array_equal(z, y) for z in files)
+
     def _columns(self, name: str) -> list[pd.Series]:
         """A column of all frames; what a release did not synthesise and leaves out is kept."""
         parts = []
@@ -246,7 +287,7 @@ class Tables:
 
     def check_kept(self, name: str) -> None:
         """A column that was not synthesised is the original's in every file."""
-        y, *files = self.column(name).codes[: self.m + 1]
+        y, *files = self.key(name).codes[: self.m + 1]
         for z, place in zip(files, self.places[1:], strict=False):
             check_unchanged(name, int((z != y).sum()), self.n, place)
 

@@ -12,11 +12,13 @@ import xarray as xr
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import one_of, whole_number
 from bayes_risk.data.base_result import draw
+from bayes_risk.data.microdata import require_columns
 from bayes_risk.matching.input import checked_keys
 from bayes_risk.matching.population import Population
+from bayes_risk.matching.question import MatchingOptions, check_effects, checked_choices
 from bayes_risk.matching.replicates import Replicates
 from bayes_risk.matching.result import COLUMNS, NOBODYS, MatchCounts
-from bayes_risk.matching.risk import MatchingOptions, check_effects, checked_choices, matched
+from bayes_risk.matching.risk import matched
 from bayes_risk.release.tables import Released, declared_columns
 from bayes_risk.release.tables import as_tables as list_tables
 
@@ -246,7 +248,8 @@ def identification_sweep(
     >>> sweep.worst()["radius of pay"]
     0.2
     """
-    every = checked_keys(original, known, synthesized)
+    require_columns(original, (), "original")
+    every = checked_keys(list(original.columns), known, synthesized)
     base = {**DEFAULTS, **options} | dict(zip(("known", "synthesized"), every, strict=True))
     base["releases"] = releases
     factors = ("radius", "known", "m", "strategy", *LABELLED)

@@ -13,7 +13,7 @@ from bayes_risk._core.errors import InputError
 from bayes_risk.app.cli import app
 from bayes_risk.data.equality import coded
 from bayes_risk.matching.file_risk import identification_risk_of_files
-from bayes_risk.matching.risk import MatchingOptions
+from bayes_risk.matching.question import MatchingOptions
 from bayes_risk.release.alike import read_like
 from bayes_risk.reporting.verdicts.verdict import judge
 

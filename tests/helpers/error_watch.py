@@ -41,7 +41,7 @@ SAID = {  # functions whose errors may repeat a cell, and what it is there
         ("_core/validate.py", "known_columns"),
         ("_core/validate.py", "one_of"),
         ("models/mixture/business/intruder.py", "check"),
-        ("matching/risk.py", "coded_key"),  # how many times another unit is
+        ("matching/input.py", "coded_key"),  # how many times another unit is
         ("studies/grid.py", "check_m"),
         ("studies/grid.py", "axis_values"),
     ],

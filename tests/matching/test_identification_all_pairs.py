@@ -10,9 +10,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from bayes_risk._core.errors import InputError
+from bayes_risk.matching.question import MatchingOptions
 from bayes_risk.matching.radii import SD, Absolute, Quantile, Relative
 from bayes_risk.matching.result import IdentificationRisk
-from bayes_risk.matching.risk import MatchingOptions, matched
+from bayes_risk.matching.risk import matched
 from tests.oracles.all_pairs import Rules, Task
 
 KNOWN = {"k": "text", "a": "number"}

@@ -26,8 +26,9 @@ from bayes_risk.demo import demo_data
 from bayes_risk.evidence.contract import drawn_as
 from bayes_risk.intruder.intruder import KNOWN
 from bayes_risk.matching.households import households_beside
+from bayes_risk.matching.question import MatchingOptions
 from bayes_risk.matching.result import NOBODYS
-from bayes_risk.matching.risk import MatchingOptions, identified
+from bayes_risk.matching.risk import identified
 from bayes_risk.release.alike import codes_as_in, read_like
 from bayes_risk.release.correspondence import correspondence
 from bayes_risk.release.provenance import DataFile, Provenance, data_hash, describe, release_files
