@@ -8,9 +8,9 @@ import pandas as pd
 from scipy.special import bdtrc
 
 from bayes_risk._core.arrays import Ints
-from bayes_risk._core.errors import InputError
+from bayes_risk._core.errors import InputError, place_of
 from bayes_risk._core.validate import known_columns
-from bayes_risk.data.equality import coded, place_of
+from bayes_risk.data.equality import coded
 from bayes_risk.data.microdata import (
     MAX_LEVELS,
     Codes,
@@ -39,7 +39,7 @@ def check_named(what: str, named: Iterable[str], keys: Sequence[str], cure: str)
     """What belongs to keys names keys."""
     for name in named:
         if name not in keys:
-            raise InputError(f"{what} names {name!r}, which is not a key ({list(keys)}); {cure}")
+            raise InputError(what, f"names {name!r}, which is not a key ({list(keys)}); {cure}")
 
 
 def missing_by_key(missing: str | Mapping[str, str], keys: Sequence[str]) -> dict[str, str]:
@@ -98,10 +98,9 @@ def check_discrete(name: str, column: pd.Series, n_values: int, where: str) -> N
     """Refuse numbers with too many values to be levels."""
     if pd.api.types.is_numeric_dtype(column) and n_values > MAX_LEVELS:
         raise InputError(
-            f"key {name!r} ({column.dtype}){where} has {n_values:,} distinct values, more than "
-            f"{MAX_LEVELS:,}, and looks continuous: cut it into the same categories in all files "
-            f"(pandas.cut), or leave it out; in identification_risk match it within a radius "
-            f"(radius={{{name!r}: 0.1}}); if it is a code, declare it with astype('category')"
+            f"key {name!r}{where} has {n_values:,} distinct values, more than {MAX_LEVELS:,}; give "
+            "it a `radius`, or cut it into the same categories in all files (`pandas.cut`); if its "
+            "numbers are codes, declare them in `levels` (`astype('category')`)"
         )
 
 
@@ -201,17 +200,19 @@ def checked_keys(
     if not original.index.is_unique:
         raise InputError(
             "the index of the original names some records twice; give each record its own label "
-            "(reset_index(drop=True))"
+            "(`df.reset_index`)"
         )
-    known = known_columns("known", known, list(original.columns))
-    synthesized = known_columns("synthesized", synthesized, list(original.columns))
+    known = known_columns("known", known, original)
+    synthesized = known_columns("synthesized", synthesized, original)
     both = [column for column in known if column in synthesized]
     if both:
         raise InputError(
-            f"{both} stand under both known and synthesized; a column is either synthesised or not"
+            "synthesized",
+            f"names {both}, which `known` names too; a column is either synthesised or not: remove "
+            "it from one of them",
         )
     if not known and not synthesized:
-        raise InputError("known and synthesized are both empty; name at least one key column")
+        raise InputError("`known` and `synthesized` are empty; name at least one key column")
     check_writable("key", [*known, *synthesized])
     check_writable("record label", original.index, show_name=False)
     return known, synthesized
@@ -223,14 +224,14 @@ def rows_correspond(original: pd.DataFrame, releases: Any, given: Any, **needs: 
     other = next((l for l, size in enumerate(sizes, start=1) if size != n), 0)
     if not other if given is None else checked_flag("corresponds", given):
         return True
-    why = f"release {other} has {sizes[other - 1]} records and the original {n}"
-    why = "corresponds is false" if given is False else why
+    tables = [None, *as_tables(releases)]
+    why = f"{place_of(other, tables[other])} has {sizes[other - 1]:,} rows and the original {n:,}"
+    why = "`corresponds` is false" if given is False else why
     for what in (name for name, is_needed in needs.items() if is_needed):
         raise InputError(
             what,
-            f"is of records, and {why}, so that rows correspond to none; leave it out, name "
-            "columns that were drawn afresh under synthesized, or give the original's records, one "
-            "row each",
+            f"is of records, and {why}; leave it out, name columns that were drawn afresh in "
+            "`synthesized`, or give the original's records, one row each",
         )
     return False
 
@@ -247,29 +248,28 @@ def release_tables(
     declared = declared_columns(releases)
     for column in known + synthesized:
         if declared is not None and (column in synthesized) != (column in declared):
-            name, was = "known", "which the release synthesised; put it under synthesized"
+            name, was = "known", "synthesised; put it under `synthesized`"
             if column in synthesized:
                 name = "synthesized"
-                was = (
-                    f"which the release did not synthesise (it did {declared}); put it under known"
-                )
-            raise InputError(name, f"names {column!r}, {was}")
+                was = f"did not synthesise (it did {declared}); put it under `known`"
+            raise InputError(name, f"names {column!r}, which the release {was}")
     # a Release may leave out what it did not synthesise
     needed = known + synthesized if declared is None else synthesized
     cure = (
         ". If every column was drawn afresh, so that rows correspond to no record, give "
-        "corresponds=False (--no-corresponds)"
+        "`corresponds=False`"
     )
     others = {} if targets is None else {"the targets": targets}
     tables = Tables.of(original, releases, own=own, others=others, cure=cure)
     for l, table in enumerate(tables.frames[1 : tables.m + 1], start=1):
+        source = place_of(l, table)
         if absent := [c for c in needed if c not in table.columns]:
             raise InputError(
-                f"release {l} lacks column {absent[0]!r}; it has {list(table.columns)}. Leave the "
-                f"key out, or wrap files that hold only the synthesised columns in a Release"
+                f"{source} lacks column {absent[0]!r}; it has {list(table.columns)}. Leave the key "
+                "out, or add the column (a `Release` may lack what was not synthesised)"
             )
-        require_columns(table, [c for c in known + synthesized if c in table.columns], place_of(l))
-        _check_rows(original, table, synthesized, place_of(l))
+        require_columns(table, [c for c in known + synthesized if c in table.columns], source)
+        _check_rows(original, table, synthesized, source)
     return tables
 
 

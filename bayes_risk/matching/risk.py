@@ -20,7 +20,7 @@ from bayes_risk._core.validate import is_number, one_of
 from bayes_risk.data.equality import Coded
 from bayes_risk.data.groups import By
 from bayes_risk.data.precision import shortest
-from bayes_risk.data.variables import is_numeric
+from bayes_risk.data.variables import TO_NUMBERS, is_numeric
 from bayes_risk.release.exposure import exposure_of_tables
 from bayes_risk.release.tables import Released, Tables, together
 
@@ -118,9 +118,8 @@ def _numbers(name: str, tables: Tables) -> list[Array]:
     for l, dtype in enumerate(types):
         if (l == 0 and not is_numeric(dtype)) or np.dtype("complex") == dtype:
             raise InputError(
-                f"key {name!r} ({dtype}) of {tables.places[l]} holds no real numbers, which a "
-                "radius needs; convert it (file: na, decimal; else pandas.to_numeric), or leave it "
-                "out of radius"
+                f"key {name!r} (`{dtype}`) of {tables.places[l]} holds no real numbers, which a "
+                f"radius needs; leave it out of `radius`, or {TO_NUMBERS}"
             )
     found = tables.numbers(name)
     if any(str(dtype).lower() in SINGLE for dtype in types):
@@ -130,7 +129,7 @@ def _numbers(name: str, tables: Tables) -> list[Array]:
             raise InputError(
                 f"key {name!r} of {where} has infinite values in {np.isinf(values).sum():,} of "
                 f"{len(values):,} records, which lie within no radius; correct them, or cut the "
-                "key into categories (pandas.cut) and leave it out of radius"
+                "key into categories (`pandas.cut`) and leave it out of `radius`"
             )
     return found
 
@@ -192,14 +191,14 @@ def check_effects(choices: Choices, *, population: bool, n_radii: int) -> None:
             "strategy",
             choices.strategy,
             "changes nothing for an intruder who knows that his targets are in the file; give "
-            "population too, or leave strategy out",
+            "`population` too, or leave it out",
         )
     if choices.shape == "ellipse" and n_radii < 2:
         raise InputError(
             "shape",
             "ellipse",
-            f"needs two radii, and radius names {n_radii}; give another key a radius, or leave "
-            "shape out: one radius makes an interval",
+            f"needs two radii, and `radius` names {n_radii}; give another key one, or leave it "
+            "out: one radius makes an interval",
         )
     if not choices.closed and not n_radii:
         raise InputError(
@@ -432,7 +431,7 @@ def matched(original: pd.DataFrame, releases: Any, how: MatchingOptions) -> tupl
     keys = [*known, *synthesized]
     if how.person in keys:
         raise InputError(
-            "person", how.person, "is a key too; leave it out of known and synthesized"
+            "person", how.person, "is a key too; leave it out of `known` and `synthesized`"
         )
     within, missing = checked_radius(how.radius, keys), missing_by_key(how.missing, keys)
     check_effects(choices, population=population is not None, n_radii=len(within))
