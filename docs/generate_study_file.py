@@ -110,7 +110,7 @@ def generated(page: str) -> str:
 def module() -> str:
     """`bayes_risk.app.study.known_keys`: names of keys by section, and of models by kind."""
     models = {name: of for name, of in TABLES.items() if name.startswith("model.")}
-    sections = {"study": Study, **SECTIONS, **models}
+    sections = {"study": Study, **SECTIONS, "attribute.intruder": INTRUDER, **models}
     rows = [
         textwrap.fill(f"{name}: {' '.join(fields(of))}", 96, subsequent_indent="    ")
         for name, of in sections.items()

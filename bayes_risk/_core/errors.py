@@ -3,12 +3,16 @@
 Three exceptions and three warnings are all there is. Each docstring names the cure.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from .shown import visible
 
 MOST_CHARACTERS = 2_000
+FILE = "file"  # attribute of a table: the file that it was read from, as messages name it
+IN_BACKTICKS = re.compile(r"`([^`\n]+)`")
+ASIDE = re.compile(r" \((?:[^()`]|`[^`\n]+`)+\)")
 
 Argument = str | tuple[str, Any]  # a name; of a table its name and the key in it
 
@@ -33,8 +37,18 @@ def shown(value: Any) -> str:
         return f"a {type(value).__name__} that is too long to be shown"
 
 
+def place_of(l: int, table: Any = None) -> str:
+    """Table l in messages: the file that it was read from; else 0 is the original."""
+    file: str | None = getattr(table, "attrs", {}).get(FILE)
+    return file or ("the original" if l == 0 else f"release {l}")
+
+
 class Surface:
-    """How errors name an argument and what was given: in Python ``m=0``; others are in `app`."""
+    """How errors name an argument and what was given: in Python ``m=0``; others are in `app`.
+
+    What stands in backticks in a text, further arguments and calls, is Python: other surfaces name
+    it in their own words, and leave out an aside in parentheses that has none there.
+    """
 
     def head(self, argument: Argument, given: Sequence[Any]) -> str:
         """The argument, and its value if there is one."""
@@ -42,10 +56,30 @@ class Surface:
         place = name + "".join(f"[{key!r}]" for key in keys)
         return "=".join([place, *map(shown, given)])
 
+    def named(self, code: str) -> str:
+        """What stands in backticks in a text; nothing: there are no words for it."""
+        return code
+
+    def text(self, text: str) -> str:
+        """A text of an error or a warning."""
+
+        def aside(found: re.Match[str]) -> str:
+            return found[0] * all(map(self.named, IN_BACKTICKS.findall(found[0])))
+
+        return IN_BACKTICKS.sub(
+            lambda found: self.named(found[1]) or found[1], ASIDE.sub(aside, text)
+        )
+
     def worded(self, error: "InputError") -> str:
         """The whole message."""
         head = self.head(error.argument, error.given) if error.argument else ""
-        return f"{head}{' ' if head and error.text[:1] not in {*';:,'} else ''}{error.text}"
+        text = self.text(error.text)
+        space = " " if head and text[:1] not in {*";:,"} else ""
+        return f"{error.within}{self.place(error)}{head}{space}{text}"
+
+    def place(self, error: "InputError") -> str:
+        """Where the argument stands, in front of it."""
+        return ""
 
 
 class InputError(ValueError):
@@ -59,6 +93,12 @@ class InputError(ValueError):
     """
 
     surface = Surface()
+    within = ""  # of what it is part, in front of the message
+
+    def inside(self, part: str) -> "InputError":
+        """The same error, of a part."""
+        self.within = f"{part}: {self.within}"
+        return self
 
     @property
     def argument(self) -> Argument:

@@ -315,7 +315,7 @@ def check_backend(backend: str | None) -> None:
             "backend",
             "dask",
             f"needs {' and '.join(lacking)}; pip install 'bayes-risk[dask]', or choose "
-            "backend='loky'",
+            "`backend='loky'`",
         )
 
 

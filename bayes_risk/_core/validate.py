@@ -7,7 +7,7 @@ from numbers import Real
 from typing import Any, NamedTuple
 from unicodedata import combining, normalize
 
-from .errors import Argument, InputError, shown
+from .errors import FILE, Argument, InputError, shown
 
 # The least and most that a whole number of this name may be: as an argument, as the key of a study
 # file, on its page. Above it nothing could be finished, or counted to tell how long it takes.
@@ -140,7 +140,7 @@ def one_of(name: Argument, value: Any, allowed: Collection[str] = ()) -> str:
     return value
 
 
-def _near(column: Hashable, present: Sequence[Any]) -> str:
+def near(column: Hashable, present: Sequence[Any]) -> str:
     """The column that was meant, as it seems: of other case or accents, or nearly so spelt."""
 
     def plain(name: Any) -> str:
@@ -148,19 +148,21 @@ def _near(column: Hashable, present: Sequence[Any]) -> str:
         return "".join(c for c in parts if not combining(c))
 
     names = {plain(name): name for name in present}
-    near = get_close_matches(plain(column), names, n=1, cutoff=0.75)
-    return f"; did you mean {shown(names[near[0]])}?" if near else ""
+    found = get_close_matches(plain(column), names, n=1, cutoff=0.75)
+    return f"; did you mean {shown(names[found[0]])}?" if found else ""
 
 
 def known_columns(
     name: Argument,
     wanted: Iterable[Any],
-    present: Sequence[Any],
+    present: Any,
     source: str = "the table",
     *,
     least: int = 0,
 ) -> list[str]:
-    """Return `wanted` as a list of distinct columns, all of them in `present`."""
+    """Return `wanted` as a list of distinct columns, all of them in `present`, names or a table."""
+    if hasattr(present, "columns"):
+        source, present = getattr(present, "attrs", {}).get(FILE, source), list(present.columns)
     if isinstance(wanted, str):
         raise InputError(name, wanted, "is a single string; give a list of column names")
     if hasattr(wanted, "iloc"):
@@ -173,7 +175,7 @@ def known_columns(
             raise InputError(
                 name,
                 f"names column {shown(column)}, which {source} does not have; it has "
-                f"{list(present)}{_near(column, present)}",
+                f"{list(present)}{near(column, present)}",
             )
     repeated = sorted(str(c) for c, times in Counter(columns).items() if times > 1)
     if repeated:

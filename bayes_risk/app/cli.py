@@ -36,7 +36,7 @@ from bayes_risk._core.validate import BOUNDS
 
 INTERRUPTED = 130  # what a command that was stopped returns
 SHOWN = "BAYES_RISK_TRACEBACK"
-FLAGS, FOLDER, QUOTE = "PYTENSOR_FLAGS", "compiledir", "'"
+FLAGS, FOLDER, QUOTE, QUOTES = "PYTENSOR_FLAGS", "compiledir", "'", "\"'"
 FULL = (errno.ENOSPC, errno.EDQUOT)
 DISK_FULL = "disk full: free about 200 MiB, or use another disk (TMPDIR=FOLDER, --output FOLDER)"
 
@@ -136,7 +136,9 @@ def withheld(error: BaseException) -> str:
     )
 
 
-def warning_texts(caught: Sequence[warnings.WarningMessage]) -> list[str]:
+def warning_texts(
+    caught: Sequence[warnings.WarningMessage], surface: Surface | None = None
+) -> list[str]:
     """Our warnings, each once; then, of those of other packages, only which they are."""
     texts: dict[str, bool] = {}  # by text, whether it is of another package
     for w in caught:
@@ -145,7 +147,8 @@ def warning_texts(caught: Sequence[warnings.WarningMessage]) -> list[str]:
             ours = kind.__module__.startswith("bayes_risk.")
             ours = ours or (kind is UserWarning and "bayes_risk" in path.parts)
             place = f"{kind.__name__} ({path.name}, line {w.lineno})"
-            texts.setdefault(str(w.message) if ours else place, not ours)
+            text = (surface or Surface()).text(str(w.message)) if ours else place
+            texts.setdefault(text, not ours)
     return sorted(texts, key=lambda text: texts[text])
 
 
@@ -177,7 +180,7 @@ READING: Options = {  # keys of [data]
     "na": (Words, [], "Unquoted texts that mean missing in a CSV, such as NA."),
     "days": (Words, [], "Date columns; their radius is in days."),
     "separator": (str | None, None, "CSV field separator, such as ';' (default: detected)."),
-    "decimal": (str | None, None, "Decimal mark, such as ',' (default: detected)."),
+    "decimal": (Literal[".", ","] | None, None, "Decimal mark (default: detected)."),
     "encoding": (str | None, None, "Text encoding, such as cp1250 (default: detected)."),
     "missing_codes": (Codes, "error", "How to treat codes that the file declares missing."),
 }
@@ -214,9 +217,23 @@ CONTRARY = {"closed": "open_ends"}  # arguments that are false where the option 
 class OfCommand(Surface):
     """How errors name an option of ``identify``: ``--radius``; a switch that is off with no."""
 
+    def named(self, code: str) -> str:
+        """An option, with a value or without; levels that are words are options of their own."""
+        name, _, value = code.removeprefix("read_table(").removesuffix(")").partition("=")
+        if name == "levels":
+            return f"--{value.strip(QUOTES)}" if value else self.head(name, ())
+        name = {"missing": "missing_codes"}.get(name, name)
+        if name not in MATCHING:
+            return ""
+        if value in ("True", "False"):
+            return self.head(name, (value == "True",))
+        return f"{self.head(name, ())} {value.strip(QUOTES)}".rstrip()
+
     def head(self, argument: Argument, given: Sequence[Any]) -> str:
         """The option, and its value if there is one."""
         name, *keys = [argument] if isinstance(argument, str) else argument
+        if name == "levels":
+            return " or ".join(f"--{kind}" for kind in KINDS)
         off = given[:1] == (False,) and name not in CONTRARY
         name, switch = CONTRARY.get(name, name), isinstance((*given, None)[0], bool)
         if name not in MATCHING:
@@ -282,7 +299,7 @@ def radius_of(given: list[str]) -> dict[str, Any]:
         try:
             rule = Relative(units / 100) if number.endswith("%") else Absolute(units)
         except InputError as error:
-            reason = f": {error}"
+            reason = f": {error.text}"
             raise InputError(f"--radius {part!r}{reason}") from None
         radius[name] = as_setting(rule)
     return radius
@@ -377,7 +394,7 @@ def _command(what: str, does: str) -> None:
         study_file: Annotated[Path, typer.Argument(metavar="STUDY.toml", help=needs)], **how: Any
     ) -> None:
         with _plain_errors(study_file):
-            from .study.known_keys import check_keys
+            from .study.keys import check_keys
 
             check_keys(study_file, what)
             from .study.study import read_study
@@ -423,9 +440,12 @@ def init(
         if os.path.lexists(path):  # before slow imports
             why = "is a study; give the table" if path == data else "exists; give another name"
             raise InputError(f"{str(path)!r} {why}{' with --output' * (path != data)}")
+        if not path.absolute().parent.is_dir():
+            raise InputError(f"there is no folder {str(path.parent)!r}; create it first")
         from bayes_risk.studies.first_study import study_of
 
         from .run.quick_utility import utility_of
+        from .study.keys import Keys
 
         there = os.path.relpath(data, path.absolute().parent)
         found = study_of(
@@ -437,7 +457,7 @@ def init(
         )
         found.save(path)
         go = f"Next: {shlex.join(['bayes-risk', 'audit', str(path)])}"
-        _print(*repr(found).split("\n"), f"Study: {path}", go)
+        _print(*Keys().text(repr(found)).split("\n"), f"Study: {path}", go)
 
 
 @app.command()
@@ -453,42 +473,20 @@ def identify(
 ) -> None:
     """Measure the identification risk of existing files."""
     with _plain_errors(options=True):
-        option_names = ("json", "known", "synthesized", "true_match_rate")
-        json, known, synthesized, rate = (given[key] for key in option_names)
+        json, known, synthesized = (given[key] for key in ("json", "known", "synthesized"))
         if json is not None and os.path.lexists(json):
             raise InputError(f"{str(json)!r} exists; give a new name to --json")
         if not known and not synthesized:
-            raise InputError("known and synthesized are both empty; name at least one key column")
+            raise InputError("`known` and `synthesized` are empty; name at least one key column")
         _found(original, *synthetic)
-        levels = {name: kind for kind in KINDS for name in given[kind]}
-        public = dict(map(reason_of, given["public"]))
-        content = {
-            "title": "Identification risk of a released file",
-            "random_seed": 0,
-            "data": {
-                "path": original,
-                "levels": levels,
-                **{key: given[key] for key in READING},
-                "columns": given["columns"] or None,
-                "person": given["person"],
-            },
-            "release": {"files": synthetic, "columns": synthesized or known},
-            "identification": {
-                "known": known,
-                "synthesized": synthesized,
-                "radius": radius_of(given["radius"]),
-                "closed": not given["open_ends"],
-                "fallback": given["fallback"],
-                "corresponds": given["corresponds"],
-            },
-            "thresholds": ({} if rate is None else {"true_match_rate": rate})
-            | ({"public": public} if public else {}),
-            "output": {"folder": given["output"]},
-        }
+        public, radius = dict(map(reason_of, given["public"])), radius_of(given["radius"])
         from .output import write_json
-        from .study.study import parse_study
+        from .run.identify import study_of_files
 
-        found = _run(parse_study(content), "identify", overwrite=given["overwrite"])
+        levels = {name: kind for kind in KINDS for name in given[kind]}
+        given |= {"public": public, "radius": radius, "levels": levels}
+        study = study_of_files(original, synthetic, given, reading=READING)
+        found = _run(study, "identify", overwrite=given["overwrite"])
         if json is not None:
             write_json(json, found.identification.to_dict())
             _print(f"Numbers: {json}")
@@ -503,7 +501,9 @@ def _run(
     from bayes_risk.reporting import terminal
 
     from .output import check_target
+    from .study.keys import Keys
 
+    texts = partial(warning_texts, surface=OfCommand() if what == "identify" else Keys())
     folder, console = study.output.folder, Console(quiet=quiet and not dry_run)
     if folder is not None:
         check_target(folder, overwrite=dry_run or how["overwrite"])
@@ -515,7 +515,7 @@ def _run(
             nonlocal early
             stop()  # PyMC swallows Ctrl-C and goes on with the draws it has
             if early is None and stage != "in all":  # what reading said, before what takes long
-                early = [] if quiet else warning_texts(caught)
+                early = [] if quiet else texts(caught)
                 _say(*early)
             bars(stage, done, total)
 
@@ -533,9 +533,9 @@ def _run(
             else:
                 result = run(study, what, **shared, **how)
         except InputError:  # which what reading said may explain
-            _say(*(warning_texts(caught) if early is None else ()))
+            _say(*(texts(caught) if early is None else ()))
             raise
-    later = [note for note in warning_texts(caught) if note not in (early or [])]
+    later = [note for note in texts(caught) if note not in (early or [])]
     if dry_run:
         _say(*later)
         _print(*str(result).split("\n"))
@@ -563,11 +563,11 @@ def _plain_errors(study_file: Path | None = None, options: bool = False) -> Iter
         foreseen = isinstance(error, InputError | ModelError | OSError | MemoryError)
         if isinstance(error, InputError) and options:
             error.surface = OfCommand()
-        elif isinstance(error, InputError) and study_file is not None and study_file.is_file():
-            from .study.keys import Keys, lines_of, placed
+        elif isinstance(error, InputError):
+            from .study.keys import lines_of, placed
 
-            if isinstance(error.surface, Keys):
-                placed(error, lines=lines_of(study_file))
+            there = study_file is not None and study_file.is_file()
+            placed(error, lines=lines_of(study_file) if study_file and there else ())
         if not foreseen and os.environ.get(SHOWN):
             raise
         # compilers and HDF5 tell it in their text alone, and PyTensor's errors behind others

@@ -41,9 +41,12 @@ def coarsened(
     [0, 200, 1000, -8]
     """
     if not is_numeric(column.dtype):
-        raise InputError(f"coarsen names {column.name!r}, which holds no numbers; leave it out")
+        raise InputError("coarsen", f"names {column.name!r}, which holds no numbers; leave it out")
     if least is not None and most is not None and least >= most:
-        raise InputError(f"coarsen of {column.name!r} has least {least:g}, not below most {most:g}")
+        raise InputError(
+            ("coarsen", str(column.name)),
+            f"has least {least:g}, not below most {most:g}; swap them",
+        )
     cut = column.astype(float).clip(least, most)
     coarse: pd.Series = (
         multiples(cut / unit, unit).clip(least, most).where(~column.isin([*keep]), column)

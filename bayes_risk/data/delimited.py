@@ -26,7 +26,7 @@ from .variables import FEW, WHOLE, holds_text
 SEPARATORS = (",", ";", "\t", "|")
 SAMPLE = 200_000  # characters, and rows, that a file is judged by
 ROWS = 1_000
-SETTLED = "; to be sure, state separator, decimal and encoding"
+SETTLED = "; to be sure, give `separator`, `decimal` and `encoding`"
 ROW_NAMES = "row.names"  # R's, which its `write.table` puts under no header
 WORDS_READ = "words for missing values"  # attribute of a table: those found among numbers
 BATCH = 100  # rows whose fields are looked at together
@@ -81,7 +81,7 @@ def read_delimited(
 ) -> pd.DataFrame:
     """Read delimited text (one header line), plain or gzipped; what is not given is told by it."""
     if isinstance(na, str) or not all(isinstance(word, str) and word for word in na):
-        raise InputError("na", na, 'is not a list of texts; give one: na=["NA"]')
+        raise InputError("na", na, 'is not a list of texts; give one: ["NA"]')
     with _read_errors(file, encoding):
         if file.name.lower().endswith(".gz"):  # in pieces that nobody keeps
             with gzip.open(file) as opened:
@@ -203,7 +203,7 @@ def _typed(column: pd.Series, decimal: str, as_numbers: bool) -> tuple[pd.Series
             return column, [], ""
         there = column.isin(words).to_numpy()
         what = f"text (in {there.sum():,} rows, first row {there.argmax() + 1}), so it is text"
-        cure = "give words for missing values in na, the decimal mark in decimal"
+        cure = "give words for missing values in `na`, the decimal mark in `decimal`"
         return column, [], f"{what}; {cure}"
     lines, remark = "\n".join(["", *numbers.index, ""]), ""
     whole = not re.search(f"[{decimal}eEfn]", lines)  # nor inf
@@ -363,8 +363,8 @@ def _wrong_length(file: Path, dialect: Dialect, names: int) -> InputError:
         fields = next(len(row) for row in islice(reader, 1, None) if row and len(row) != names)
         return InputError(
             f"line {reader.line_num} of {str(file)!r} has {fields} fields and the header {names}; "
-            f"quote fields that hold {dialect.separator!r}, fill or delete the row, or state "
-            "another separator"
+            f"quote fields that hold {dialect.separator!r}, fill or delete the row, or give "
+            "another `separator`"
         )
 
 
@@ -424,7 +424,7 @@ def _read_errors(file: Path, encoding: str | None) -> Iterator[None]:
         kind = getattr(error, "encoding", encoding or "").upper()
         why = f" ({error.reason})" if isinstance(error, UnicodeDecodeError) else ""
         what = f"is not {kind} text{why}; save it as UTF-8, or give"
-        raise broken(file, f'{what} what it is: encoding="cp1250"') from None
+        raise broken(file, f'{what} what it is: `encoding="cp1250"`') from None
     except (gzip.BadGzipFile, zlib.error, EOFError, csv.Error, pd.errors.ParserError) as error:
         kind = "is damaged" if isinstance(error, zlib.error) else f"could not be read: {error}"
         raise broken(file, f"{kind}; is it whole, and a CSV?") from None

@@ -19,7 +19,7 @@ import pandas as pd
 from scipy.special import bdtrc, gammaln
 
 from bayes_risk._core.arrays import Array, Flags, Ints
-from bayes_risk._core.errors import InputError
+from bayes_risk._core.errors import InputError, place_of
 
 from .precision import (
     CHANCE,
@@ -149,11 +149,6 @@ def numbers_of(name: str, columns: Sequence[pd.Series], places: Sequence[str]) -
 def coded_numbers(name: str, parts: Sequence[Array]) -> Coded:
     """`coded` of numbers that are there, all in double precision and in the original's terms."""
     return coded(name, [pd.Series(part) for part in parts])._replace(apart="")
-
-
-def place_of(l: int) -> str:
-    """Name of table l, the original being table 0."""
-    return "the original" if l == 0 else f"release {l}"
 
 
 def _levels(

@@ -43,7 +43,7 @@ def groups_of(by: By, table: pd.DataFrame) -> pd.DataFrame:
         or with more than 50 values; bands of text, or out of order.
     """
     bands = by if isinstance(by, Mapping) else {}
-    names = known_columns("by", by, list(table.columns))
+    names = known_columns("by", by, table)
     return pd.DataFrame({name: _groups(table[name], bands.get(name) or ()) for name in names})
 
 
@@ -59,7 +59,7 @@ def _groups(column: pd.Series, ends: Sequence[float]) -> pd.Series:
         raise InputError(
             "by",
             f"names {name!r}, which has {many:,} different numbers; give the numbers at which its "
-            f"bands begin: {{{name!r}: [{ends[0]:g}, {ends[1]:g}]}}",
+            f"bands begin: `{{{name!r}: [{ends[0]:g}, {ends[1]:g}]}}`",
         )
     if many > MOST_GROUPS:
         raise InputError(

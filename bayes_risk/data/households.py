@@ -63,13 +63,15 @@ class Households:
             ``variables`` in a household.
         """
         if (self.relate is None) != (self.head is None):
-            raise InputError("relate and head go together; give both, or leave both out")
-        named, present = [self.id, *([self.relate] if self.relate else [])], list(df.columns)
-        require_columns(df, known_columns("household", named, present), source)
+            raise InputError("`relate` and `head` go together; give both, or leave both out")
+        named = {"household": self.id, "relate": self.relate}
+        for argument, name in named.items():
+            known = known_columns(argument, [] if name is None else [name], df)
+            require_columns(df, known, source)
         number, index = numbered(df[self.id], source)
         several = {
             str(name): _several(number, df[name], source)
-            for name in known_columns("variables", self.variables, present)
+            for name in known_columns("variables", self.variables, df)
         }
         for name, flags in several.items():
             if flags.any():
@@ -78,7 +80,7 @@ class Households:
                     f"{_which(flags, number, source)}; correct the table, or leave it out of "
                     "variables"
                 )
-        rest = [c for c in present if c not in named and c not in several]
+        rest = [c for c in df if c not in named.values() and c not in several]
         same = (str(c) for c in rest if not _several(number, df[c], source).any())
         heads = self._heads(df, number, index, source) if self.relate else None
         members = np.bincount(number, minlength=len(index))

@@ -95,8 +95,9 @@ class Impossible(Shown):
         """Coded against a table, whose records must all be possible."""
         if microdata.numbers:
             raise InputError(
-                f"columns {microdata.numbers} are numbers, and `impossible` is about categories; "
-                "cut them into classes (pandas.cut)"
+                "impossible",
+                f"is about categories, and columns {microdata.numbers} are numbers; "
+                "cut them into classes (`pandas.cut`)",
             )
         starts = np.concatenate([[0], np.cumsum(microdata.n_levels)]).astype(np.int64)
         listed = self.listed()
@@ -113,8 +114,9 @@ class Impossible(Shown):
         boxes = disjoint(rules, starts)
         if sizes(boxes, starts).sum() >= np.prod(microdata.n_levels.astype(object)):
             raise InputError(
-                "the rules of `impossible` together exclude every combination; give fewer rules, "
-                "and in each not every level of its columns"
+                "impossible",
+                ": the rules together exclude every combination; give fewer rules, and in each "
+                "not every level of its columns",
             )
         region = ZeroRegion(
             starts=starts,
@@ -142,8 +144,10 @@ def coded_rule(
     rule: Mapping[Hashable, list[Hashable]], r: int, microdata: Microdata, starts: Ints
 ) -> Flags:
     """One rule as a box, shape (D,); None is the level of missing values."""
-    name = f"rule {r + 1} of `impossible`"
-    known_columns(name, rule, microdata.columns)
+    try:
+        known_columns("impossible", rule, microdata.columns)
+    except InputError as error:
+        raise error.inside(f"rule {r + 1}") from None
     box = np.ones(starts[-1], dtype=bool)
     for j, variable in enumerate(microdata.variables):
         if variable.name not in rule or not isinstance(variable, Variable):
@@ -154,9 +158,10 @@ def coded_rule(
         for level in rule[variable.name]:
             if level not in codes:
                 raise InputError(
-                    f"{name} names {level!r}, which is not a level of column {variable.name!r}; "
-                    "check its spelling. Levels that no record holds are declared by levels or a "
-                    "pandas category"
+                    "impossible",
+                    f": rule {r + 1} names {level!r}, which is not a level of column "
+                    f"{variable.name!r}; "
+                    "check its spelling, or declare a level that no record holds in `levels`",
                 )
             box[codes[level]] = True
     return box

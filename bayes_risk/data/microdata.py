@@ -18,7 +18,7 @@ import pandas as pd
 from bayes_risk._compat import DIVISION_SLASH, plain_name
 from bayes_risk._core.arrays import Flags, Ints, scalar
 from bayes_risk._core.disjoint_boxes import guesses_in, rows_in
-from bayes_risk._core.errors import InputError, of_type
+from bayes_risk._core.errors import InputError, of_type, place_of
 from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import known_columns, one_of
 
@@ -72,9 +72,10 @@ class ZeroRegion:
         excluded = np.array([rows_in(rule[None], rows).sum() for rule in self.rules])
         worst = int(excluded.argmax())
         raise InputError(
-            f"`impossible` excludes {self.holds(codes).sum()} records of {source} by "
+            "impossible",
+            f"excludes {self.holds(codes).sum()} records of {source} by "
             f"{(excluded > 0).sum()} of its rules: rule {worst + 1} ({self.words[worst]}) excludes "
-            f"{excluded[worst]}; correct the rules or the records"
+            f"{excluded[worst]}; correct the rules or the records",
         )
 
 
@@ -159,7 +160,7 @@ class Microdata(Shown):
             else _variable(name, tables, declared.get(name), missing)
             for name in names
         )
-        codes = np.column_stack([v.encode(df[v.name], "the original") for v in variables])
+        codes = np.column_stack([v.encode(df[v.name], place_of(0, df)) for v in variables])
         return cls(codes=codes, variables=variables, index=df.index)
 
     def __repr__(self) -> str:
@@ -258,13 +259,13 @@ def by_label(given: Rows, original: pd.Index, source: str) -> Rows:
     ):
         raise InputError(
             f"the index of {source} does not name the original's records; give both the same "
-            "index, or reset_index(drop=True) both if their rows are in the same order"
+            "`index`, or none if their rows are in the same order (`df.reset_index`)"
         )
     if numbers_rows(given.index) != numbers_rows(original):
         raise InputError(
             f"the index of {source} and that of the original hold the same numbers in another "
-            "order, and one of them merely numbers the rows; reset_index(drop=True) both if their "
-            "rows are in the same order, or sort_index() both if the numbers name the records"
+            "order, and one of them merely numbers the rows; give neither an `index` if their rows "
+            "are in the same order (`df.reset_index`), or sort both by it (`df.sort_index`)"
         )
     return given.loc[original]
 
@@ -301,8 +302,8 @@ def _checked_columns(df: pd.DataFrame, columns: Sequence[str] | None) -> list[st
         raise InputError(f"the table has {len(df)} records; give at least 2")
     if not df.index.is_unique:
         raise InputError(
-            "the index names some records twice; give each record its own label "
-            "(reset_index(drop=True))"
+            "the `index` names some records twice; give each record its own label "
+            "(`df.reset_index`)"
         )
     names = list(df.columns)
     names = names if columns is None else known_columns("columns", columns, names)
@@ -333,7 +334,7 @@ def check_records(df: Any, source: str) -> None:
     if not df.index.is_unique:
         raise InputError(
             f"the index of the {source} names some records twice; give each record its own label "
-            "(reset_index(drop=True))"
+            "(`df.reset_index`)"
         )
     check_writable("record label", df.index, show_name=False)
 
@@ -357,7 +358,7 @@ def _variable(
     missing: str,
 ) -> Variable:
     for l, table in enumerate(tables):
-        require_columns(table, [name], "the original" if l == 0 else f"release {l}")
+        require_columns(table, [name], place_of(l, table))
     columns = [table[name] for table in tables]
     if isinstance(declared, str) and declared != FOUND:
         raise InputError(
@@ -377,10 +378,10 @@ def _variable(
         )
     if n > MAX_LEVELS:
         raise InputError(
-            f"column {name!r} ({dtype}) has {n} distinct values, more than {MAX_LEVELS}; if they "
-            f"name the records, make it their index (in a study file [data] index = {name!r}, in "
-            f"Python df.set_index({name!r})); else give it to a model for numbers (Mixture with "
-            "families, CART, Regression), cut it into ranges, or leave it out with columns"
+            f"column {name!r} (`{dtype}`) has {n} distinct values, more than {MAX_LEVELS}; if "
+            f"they name the records, make it their `index={name!r}` (`df.set_index`); else give "
+            "it to a model for numbers (Mixture with `families`, CART, Regression), or leave it "
+            "out with `columns`"
         )
     if declared is None and is_numeric(dtype) and n > MANY_NUMBERS:
         warnings.warn(
@@ -391,7 +392,7 @@ def _variable(
     elif declared is None and n > MANY_LEVELS:
         warnings.warn(
             f"column {name!r}: {n} levels, most of them with few records, add little "
-            "and cost time; join levels, or leave the column out with columns",
+            "and cost time; join levels, or leave the column out with `columns`",
             stacklevel=2,
         )
     if isinstance(dtype, pd.CategoricalDtype):  # grows to hold every level

@@ -56,7 +56,7 @@ def read_parquet(file: Path, columns: Sequence[str] | None = None) -> "pd.DataFr
     table = table.reset_index([name for name in table.index.names if name in names])
     table = table.reset_index(drop=True)
     if columns is not None:
-        table = table[known_columns("columns", columns, list(table.columns), repr(str(file)))]
+        table = table[known_columns("columns", columns, table, repr(str(file)))]
     return table.astype({name: float for name in numbers if name in table.columns})
 
 

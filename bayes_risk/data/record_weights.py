@@ -16,7 +16,7 @@ from bayes_risk._core.formats import plain
 from bayes_risk._core.validate import known_columns
 
 from .microdata import Microdata, by_label, checked_table
-from .variables import is_numeric
+from .variables import TO_NUMBERS, is_numeric
 
 TAKE_THEM = "DPMPM, Regression, CART, Marginals, PoissonMixture (MP) or PyMCModel"
 DYADIC = 2.0**30  # multiples of 2^-30 add up exactly, for up to 8 million records
@@ -36,7 +36,7 @@ def survey_weights(df: Any, weights: Any) -> tuple[Any, Any]:
         raise InputError(
             "weights", weights, "names a column of a DataFrame, and this is Microdata; give both"
         )
-    known_columns("weights", [weights], list(checked_table(df).columns))
+    known_columns("weights", [weights], checked_table(df))
     given = positive_numbers(df, weights, "the table")
     return df.drop(columns=weights), SurveyWeights(given * (len(given) / given.sum()))
 
@@ -45,8 +45,8 @@ def positive_numbers(df: pd.DataFrame, name: str, what: str, *, zero: bool = Fal
     """Return a column as finite numbers above 0, or at least 0."""
     if not is_numeric(df[name].dtype):
         raise InputError(
-            f"column {name!r} ({df[name].dtype}) of {what} does not hold numbers; convert it "
-            f"(pandas.to_numeric)"
+            f"column {name!r} (`{df[name].dtype}`) of {what} does not hold numbers; name another, "
+            f"or {TO_NUMBERS}"
         )
     values = df[name].to_numpy(dtype=np.float64, na_value=np.nan)
     below = values < 0 if zero else values <= 0
@@ -81,7 +81,7 @@ def checked_weights(weights: Any, index: Any) -> Array | None:
         raise InputError(
             f"weights has {outside.sum()} values that are missing or outside (0, 1]; give 1 where "
             "a record is to count in full, a small positive number where it is to count for "
-            'little; survey weights are given by the name of their column: weights="w"'
+            'little; survey weights are given by the name of their column: `weights="w"`'
         )
     return _rounded(alpha)
 
@@ -95,7 +95,7 @@ def no_weights(weights: Any, model: str, why: str) -> None:
     """Refuse weights that a model cannot use, whatever they are."""
     if weights is not None:
         raise InputError(
-            f"{model} takes no record weights: {why}; give {TAKE_THEM}, or leave weights out"
+            f"{model} takes no record weights: {why}; give {TAKE_THEM}, or leave `weights` out"
         )
 
 

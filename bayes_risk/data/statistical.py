@@ -180,9 +180,8 @@ def _made(where: str, column: StoredColumn, how: Any, mode: str) -> pd.Series:
     """One column as it goes into the table."""
     if mode == "error" and column.refused.any():
         raise InputError(
-            f'{where} holds {_refused(column)}; make them levels with missing="level", or plain '
-            'missing values with "blank" (in a study missing_codes, on the command line '
-            "--missing-codes)"
+            f"{where} holds {_refused(column)}; make them levels with "
+            '`read_table(missing="level")`, or plain missing values with "blank" in its place'
         )
     made = _as_stored if _wants_codes(where, column, how) else _as_labels
     return made(where, column, mode)
@@ -211,7 +210,8 @@ def _as_stored(where: str, column: StoredColumn, mode: str) -> pd.Series:
     if column.refused.any() and mode == "level" and not _holds_text(_answers(column)):
         raise InputError(
             f"{where} is a number and holds {_refused(column)}: a number has no level for them; "
-            'give this column alone missing="blank", or declare its levels as "labels"'
+            'give this column alone `read_table(missing="blank")`, or declare its levels as '
+            '"labels"'
         )
     if mode != "level":
         values = values.mask(column.refused).infer_objects()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayes_risk._core.errors import InputError
+from bayes_risk._core.errors import FILE, InputError
 from bayes_risk._core.validate import known_columns
 
 from .delimited import read_delimited
@@ -147,13 +147,13 @@ def read_table(
         raise
     modes = {} if isinstance(missing, str) else missing
     for argument, named in (("levels", how), ("missing", modes), ("days", days)):
-        known_columns(argument, named, list(table.columns), repr(str(file)))
+        known_columns(argument, named, table, repr(str(file)))
     for name in numeric:
         if not is_numeric(table[name].dtype):
             raise InputError(
                 f"column {name!r} of {str(file)!r} is to be numbers and holds text, or more than "
-                "18 digits; name its words for missing values under na and its decimal mark under "
-                "decimal, or leave it text"
+                "18 digits; name its words for missing values in `na` and its decimal mark in "
+                "`decimal`, or leave it text"
             )
     for name in days:
         table[name] = in_days(table[name], f"column {name!r} of {str(file)!r}")
@@ -185,12 +185,15 @@ def stored_table(
             f"is for {kinds}, which {str(file)!r} is not; give a list of values, or leave it out",
         )
     if suffix in STATISTICAL:
-        return labelled_table(stored_columns(file, suffix, columns, among), how, missing, file)
-    if suffix == ".parquet":
-        return read_parquet(file, columns)
-    if suffix == ".xlsx":
-        return read_xlsx(file, columns)
-    return read_delimited(file, columns=columns, **written)
+        table = labelled_table(stored_columns(file, suffix, columns, among), how, missing, file)
+    elif suffix == ".parquet":
+        table = read_parquet(file, columns)
+    elif suffix == ".xlsx":
+        table = read_xlsx(file, columns)
+    else:
+        table = read_delimited(file, columns=columns, **written)
+    table.attrs[FILE] = repr(str(file))
+    return table
 
 
 def in_days(column: pd.Series, where: str) -> pd.Series:
@@ -245,7 +248,7 @@ def indexed(table: pd.DataFrame, index: str | None, file: Path) -> pd.DataFrame:
     """Label the records by a column, in which each label stands once."""
     if index is None:
         return table
-    known_columns("index", [index], list(table.columns), repr(str(file)))
+    known_columns("index", [index], table, repr(str(file)))
     labels = table[index]
     if labels.isna().any() or labels.duplicated().any():
         wrong = int((labels.isna() | labels.duplicated()).to_numpy().argmax()) + 1

@@ -23,6 +23,7 @@ WHOLE = 2**53 - 1  # up to here every whole number has a double of its own
 # Instead of declared levels: for files with value labels, and for delimited text
 WORDS, WRITTEN = ("labels", "codes"), ("text", "numbers")
 FOUND = "held"  # a category of the values that the table holds
+TO_NUMBERS = "make it numbers (`pandas.to_numeric`), of a CSV with `decimal` and `na`"
 
 Codes = npt.NDArray[np.int32]
 Levels = Mapping[str, Sequence[Hashable] | str]
@@ -76,14 +77,14 @@ class Variable:
         if absent and not self.missing:
             raise InputError(
                 f"column {self.name!r} of {source} has {absent} missing values; fill or drop them, "
-                'or make them a level of their own: missing="level" (study: in [data])'
+                'or make them a level of their own: `missing="level"`'
             )
         strange = codes < 0
         if strange.any():  # what it holds is not told
             raise InputError(
                 f"column {self.name!r} of {source} holds a value in row {strange.argmax() + 1} "
-                f"which is not among its levels (so in {strange.sum():,} rows); declare it: make "
-                "the column a pandas category with every possible level, or pass levels"
+                f"which is not among its levels (so in {strange.sum():,} rows); correct it, or "
+                "declare it: list every possible level in `levels` (or `pandas.Categorical`)"
             )
         return codes.astype(np.int32)
 
@@ -125,8 +126,8 @@ class Number:
         """Read the kind of number from the original column; missing: what stands for no value."""
         if not pd.api.types.is_numeric_dtype(column.dtype):
             raise InputError(
-                f"column {name!r} ({column.dtype}) is to be a number and is not stored as one; "
-                "convert it (file: na, decimal; else pandas.to_numeric), or treat it as a category"
+                f"column {name!r} (`{column.dtype}`) is to be a number and does not hold numbers; "
+                f"treat it as a category, or {TO_NUMBERS}"
             )
         if missing is not None:
             missing = float(real_number(("missing_numbers", name), missing))
@@ -149,8 +150,11 @@ class Number:
         try:
             values = column.to_numpy(dtype=float, na_value=np.nan)
         except (TypeError, ValueError):
+            text = column.notna() & pd.to_numeric(column, errors="coerce").isna()
+            row = f" in row {text.to_numpy().argmax() + 1}" if text.any() else ""
             raise InputError(
-                f"column {self.name!r} of {source} holds text; it must hold numbers"
+                f"column {self.name!r} of {source} holds text{row} and must hold numbers; "
+                f"{TO_NUMBERS}"
             ) from None
         if self.missing is not None:
             values = np.where(np.isnan(values), self.missing, values)
@@ -161,7 +165,7 @@ class Number:
             raise InputError(
                 f"column {self.name!r} of {source} has {int(bad.sum())} missing or infinite "
                 "values; fill them, drop those records, or take CART or Mixture with "
-                'missing="level", in which an amount may be missing'
+                '`missing="level"`, in which an amount may be missing'
             )
         check_magnitude(values, self.name, source)
         rounded = int((np.abs(values) > WHOLE).sum())
@@ -300,7 +304,7 @@ def holds_text(column: pd.Series) -> bool:
 
 def declare_levels(df: pd.DataFrame, levels: Levels, source: str) -> pd.DataFrame:
     """Make columns categories with the declared levels; a value outside them is an error."""
-    known_columns("levels", levels, list(df.columns), source)
+    known_columns("levels", levels, df, source)
     dtypes: dict[str, Any] = {name: _dtype(df[name], given) for name, given in levels.items()}
     for name, given in levels.items():
         column, known = df[name], list(dtypes[name].categories if given == FOUND else given)

@@ -562,9 +562,9 @@ def drawn_as(fit: Fit, release: Release | EncodedRelease) -> str:
         raise InputError(
             "parameters",
             "shared",
-            'with classes="own" is not offered for several data sets: a record would be tied to '
-            'all of them through one draw; synthesise with parameters="independent", or with '
-            'classes="new"',
+            'with `classes="own"` is not offered for several data sets: a record would be tied to '
+            'all of them through one draw; synthesise with `parameters="independent"`, or with '
+            '`classes="new"`',
         )
     return release.parameters
 

@@ -272,7 +272,7 @@ class UnknownHouseholds:
             raise InputError(
                 'guesses of numbers at quantiles ("predictive") and grids that are searched are '
                 "not offered where no member of the household is known; give each number a grid of "
-                "few values, such as values=[...]"
+                "few values, such as `values=[...]`"
             )
         if self.model.number is None:  # else the model says what is impossible
             guesses = possible(guesses, data, profiles, columns, record)

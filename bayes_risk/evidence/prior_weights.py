@@ -7,6 +7,7 @@ release twice, as prior and as evidence, and overrates what the release says; in
 nonetheless.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +26,8 @@ from bayes_risk.release.release import EncodedRelease
 
 from .contract import Targets
 
-ONE_OF = f"give one of {sorted(NAMED)}, TruthFactor(f), MixedPrior(...), an array or a function"
+NO_NUMBERS = "no number is guessed: give another prior"
+ONE_OF = f"give one of {sorted(NAMED)} (or a `TruthFactor`, `MixedPrior`, array or function)"
 
 
 class PriorContext(NamedTuple):
@@ -142,8 +144,8 @@ def _named(prior: str, context: PriorContext) -> Array:
     if prior == "marginal":
         if context.numbers:
             raise InputError(
-                f'column {context.numbers[0]!r} is a number, and prior="marginal" counts levels; '
-                "give a Density, or a function"
+                f'column {context.numbers[0]!r} is a number, and `prior="marginal"` counts levels; '
+                "give `Density({...})` (or a `function`)"
             )
         for q in range(len(cases.columns)):
             raw += log_margin(microdata, cases, q, cases.guesses.codes[:, :, q])
@@ -156,15 +158,15 @@ def _named(prior: str, context: PriorContext) -> Array:
         raise InputError(
             "prior",
             "predictive",
-            'needs a base fit, and this evidence has none; gather it with evidence="predictive" '
-            "if the model offers it, or give the prior as a function",
+            'needs a base fit, and this evidence has none; gather it with `evidence="predictive"` '
+            "if the model offers it, or give another prior",
         )
     if (cases.weight != 1).any():
         raise InputError(
             "prior",
             "predictive",
             "is not offered for a fit with record weights: its predictives are powers of "
-            "densities; give the prior as a function",
+            "densities; give another prior",
         )
     return base + cases.guesses.log_widths
 
@@ -173,7 +175,9 @@ def _from_release(context: PriorContext, *, joint: bool) -> Array:
     """Of the released files, (G, U): margins, plus 1; jointly ``c(y*) / m`` plus that product."""
     microdata, cases, release, _ = context
     if release is None:
-        raise InputError("prior", "release", "needs one release: use it with attribute_risk")
+        raise InputError(
+            "prior", "release", "needs one release: give another prior (or take `attribute_risk`)"
+        )
     z, guessed = release.codes[:, :, cases.columns], cases.guesses.codes  # (m, n, q), (G, U, q)
     (m, n, d), raw = z.shape, np.zeros(guessed.shape[:2])
     for q, name in enumerate(context.names):
@@ -189,8 +193,8 @@ def _from_release(context: PriorContext, *, joint: bool) -> Array:
         raise InputError(
             "prior",
             "release-joint",
-            f'counts categories, and {context.numbers[0]!r} is a number; give "release", or a '
-            "Density",
+            f'counts categories, and {context.numbers[0]!r} is a number; give "release", or '
+            "`Density({...})`",
         )
     # how many records of a released file show all the guessed values, on average
     rows = np.concatenate([z.reshape(-1, d), guessed.reshape(-1, d)]).astype(np.int64)
@@ -232,15 +236,26 @@ def log_margin(
     return np.asarray(np.log((counts[levels] - own + 1.0) / (len(seen) - cases.fitted + d)))
 
 
+def check_columns(prior: Any, numbers: Sequence[str]) -> None:
+    """Refuse a prior about columns that are no guessed numbers."""
+    if isinstance(prior, MixedPrior):
+        for one in prior.priors:
+            check_columns(one, numbers)
+    named: list[Any] = [*prior.densities] if isinstance(prior, Density) else []
+    if isinstance(prior, Interval) and not (prior.column is None and len(numbers) == 1):
+        named.append(prior.column)
+    for name in named:
+        if name not in numbers:
+            given = "names no column" if name is None else f"names {name!r}"
+            cure = f"name one of the guessed numbers {list(numbers)}" if numbers else NO_NUMBERS
+            raise InputError("prior", f"{given}; {cure}")
+
+
 def _from_densities(prior: Density, context: PriorContext) -> Array:
     guesses = context.cases.guesses
     raw = np.zeros(guesses.codes.shape[:2])
+    check_columns(prior, context.numbers)
     for name, density in prior.densities.items():
-        if name not in context.numbers:
-            raise InputError(
-                f"the prior has a density of {name!r}, which is not among the guessed numbers "
-                f"{context.numbers}"
-            )
         values, whole = _values(name, context)
         log_density = density.logpmf if hasattr(density, "logpmf") else density.logpdf
         raw += log_density(values) + (0.0 if whole else log_widths(values, guesses.counted))
@@ -268,12 +283,8 @@ def _values(name: str, context: PriorContext) -> tuple[Array, bool]:
 def _from_interval(prior: Interval, context: PriorContext) -> Array:
     """Weights 1 or 1 / v, times the width of the cell, made to add up inside and outside."""
     counted, numbers = context.cases.guesses.counted, context.numbers
-    name = numbers[0] if prior.column is None and len(numbers) == 1 else prior.column
-    if name not in numbers:
-        raise InputError(
-            f"the Interval is about {'one number' if name is None else f'column {name!r}'}; give "
-            f"column as one of the guessed numbers {numbers}"
-        )
+    check_columns(prior, numbers)
+    name = prior.column or numbers[0]
     values, whole = _values(str(name), context)
     raw = np.zeros(values.shape)
     if prior.spread == "log-uniform":

@@ -124,7 +124,7 @@ def target_rows(
             raise InputError(
                 "knows_records",
                 intruder.knows_records,
-                "asks about one record: give targets=[label]",
+                "asks about one record: give `targets=[label]`",
             )
         (name,) = guessed(release, intruder)
         values = release.microdata.codes[:, release.microdata.columns.index(name)]
@@ -174,8 +174,7 @@ def cases_of(
     names = guessed(release, intruder)
     if not names:
         raise InputError(
-            "the intruder knows every synthesised column of the target; leave at least one to be "
-            "guessed"
+            "knows_columns", "names every synthesised column; leave at least one to be guessed"
         )
     columns = np.array([data.columns.index(c) for c in names])
     keys = [data.codes[rows]]
@@ -234,7 +233,7 @@ def _unknown_households(
         if not model.relate:
             raise InputError(
                 f"{model_name(fit)} has no relations, which {setting} is about; give "
-                'household="unknown" and the column of relations in knows_columns'
+                '`household="unknown"` and the column of relations in knows_columns'
             )
         intruder = replace(intruder, knows_columns=(*intruder.knows_columns, model.relate))
     nothing: Any = None

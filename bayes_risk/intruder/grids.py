@@ -18,7 +18,14 @@ from scipy.special import comb
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.errors import InputError, shown
-from bayes_risk._core.validate import is_number, is_sequence, one_of, positive, whole_number
+from bayes_risk._core.validate import (
+    is_number,
+    is_sequence,
+    near,
+    one_of,
+    positive,
+    whole_number,
+)
 from bayes_risk.data.microdata import Codes, Microdata, Number, Variable
 from bayes_risk.data.precision import SAME
 from bayes_risk.data.variables import check_magnitude
@@ -240,8 +247,8 @@ class Grid:
         ] + ["predictive"] * bool(self.predictive)
         if len(given) != 1:
             raise InputError(
-                f"a Grid was given {given or 'none'} of percent, additive, bounds and values; give "
-                "exactly one: Grid(percent=10, n=11), or Grid(predictive=True) alone"
+                f"a grid has {given or 'none'} of percent, additive, bounds and values; give "
+                "exactly one: `Grid(percent=10, n=11)`, or `Grid(predictive=True)` alone"
             )
         whole_number("n", self.n, 3 if self.predictive else 2)
         one_of("truth", self.truth)
@@ -328,7 +335,8 @@ class Grid:
             raise InputError(
                 f"the grid of column {name!r} has no place for the true value of "
                 f"{int((~here).sum())} targets; give an odd n (around the truth), "
-                f'truth="add" to add it, or truth="nearest" to let the nearest guess stand for it'
+                f'`truth="add"` to add it, or `truth="nearest"` to let the nearest guess stand '
+                "for it"
             )
         return grid, nearest
 
@@ -436,6 +444,12 @@ class JointGrid(Guesses):
         """Guesses for profiles (U, p), varying in the given columns (q,)."""
         variables: list[Any] = [microdata.variables[j] for j in columns]
         guessed = [v.name for v in variables]
+        if unknown := [name for name in self.grids if name not in guessed]:
+            raise InputError(
+                "guesses",
+                f"names column {unknown[0]!r}, which is not guessed; guessed are "
+                f"{guessed}{near(unknown[0], guessed)}",
+            )
         chosen: list[Any] = []
         for j, variable in zip(columns, variables, strict=True):
             is_number = isinstance(variable, Number)
@@ -447,11 +461,6 @@ class JointGrid(Guesses):
             if not is_number and not isinstance(grid, Levels):
                 raise InputError(f"column {variable.name!r} is a category; give its levels")
             chosen.append(grid)
-        for name in self.grids:
-            if name not in guessed:
-                raise InputError(
-                    f"guesses names column {name!r}, which is not guessed; guessed are {guessed}"
-                )
         check_size(
             max((of.n for of in chosen if isinstance(of, Grid)), default=0), 1, len(profiles)
         )
@@ -513,8 +522,7 @@ class JointGrid(Guesses):
             elif len(shared[q]):
                 held = line[~np.isnan(line[:, 0]), 0]
                 masses[q] = PointMasses.of_held(shared[q], held, len(true))
-        marks: dict[str, Any] = {"lines": lines, "quantiles": frozenset(quantiles)}
-        marks |= {"masses": masses}
+        marks: Any = {"lines": lines, "quantiles": frozenset(quantiles), "masses": masses}
         size = math.prod(len(p) for p in points)
         check_size(min(size, self.budget), len(points), len(truth[0]))
         if size > self.budget:
@@ -540,7 +548,7 @@ def no_grid(microdata: Microdata, name: str) -> InputError:
         )
     return InputError(
         f"column {name!r} is a number, and a number needs a grid: give "
-        f'guesses="predictive", or a grid such as percent=10, n=11{codes}'
+        f'`guesses="predictive"`, or a grid such as `Grid(percent=10, n=11)`{codes}'
     )
 
 
@@ -551,7 +559,7 @@ def as_guesses(guesses: Any, numbers: Sequence[str]) -> Guesses:
     if isinstance(guesses, str):
         if one_of("guesses", guesses, (PREDICTIVE,)) and not numbers:
             raise InputError(
-                "guesses", PREDICTIVE, "is about numbers, and none is guessed; leave guesses out"
+                "guesses", PREDICTIVE, "is about numbers, and none is guessed; leave it out"
             )
         n = int(np.clip(JointGrid({}).budget ** (1 / len(numbers)), 3, 11))  # no search of many
         guesses = Grid(predictive=True, n=n)

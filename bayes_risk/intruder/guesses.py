@@ -290,7 +290,7 @@ class Listed(Guesses):
         if not self.add_truth and not same.any(axis=0).all():
             raise InputError(
                 f"the list lacks the true value of {int((~same.any(axis=0)).sum())} distinct "
-                f"targets; add_truth=True adds it for them, or list more guesses"
+                f"targets; `add_truth=True` adds it for them, or list more guesses"
             )
         codes = np.repeat(listed[:, None, :], len(own), axis=1)
         cells = np.column_stack([np.unique(c, return_inverse=True)[1] for c in listed.T])

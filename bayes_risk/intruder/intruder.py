@@ -34,7 +34,7 @@ _UNSAID = {"largest": None, "other": None, "knows_totals": False, "groups": "kno
 _CURES = {
     "largest": 'the column of which the target holds the largest value: "skilled"',
     "other": "the label of the second record that is not known",
-    "knows_totals": "True: the sum of the two is what this intruder knows",
+    "knows_totals": "`knows_totals=True`: the sum of the two is what this intruder knows",
 }
 
 
@@ -136,8 +136,8 @@ class Intruder(Shown):
                 raise InputError(
                     name,
                     value,
-                    f"has no effect for an intruder with knows_records={given!r}; leave it out, or "
-                    "give another knows_records",
+                    f"has no effect for an intruder with `knows_records={given!r}`; leave it out, "
+                    "or give another `knows_records`",
                 )
         object.__setattr__(self, "in_file", _chances(self.in_file))
         one_of("household", self.household)
@@ -146,7 +146,7 @@ class Intruder(Shown):
                 "household",
                 self.household,
                 "is about one who knows all other households, and that the target is in the file; "
-                "leave out knows_records and in_file",
+                "leave out `knows_records` and `in_file`",
             )
         if self.households is not None:
             object.__setattr__(self, "households", _labelled(self.households, self.household))
@@ -154,7 +154,7 @@ class Intruder(Shown):
             raise InputError("in_file", "is not offered for a business competitor; leave it out")
         if self.largest is not None and self.largest in self.knows_columns:
             raise InputError(
-                f"knows_columns names {self.largest!r}, which is to be guessed; leave it out"
+                "knows_columns", f"names {self.largest!r}, which is to be guessed; leave it out"
             )
         if self.others is not None and not hasattr(self.others, "cdf"):
             raise InputError(
@@ -291,7 +291,7 @@ def _labelled(given: Any, household: str) -> ByRecord:
     if isinstance(given, ByRecord):
         return given
     if household == KNOWN:
-        right = 'leave it out, or give household="unknown"'
+        right = 'leave it out, or give `household="unknown"`'
         raise InputError(f"households has no effect where all other members are known; {right}")
     if not isinstance(given, pd.Series) or given.isna().any():
         raise InputError(
@@ -331,8 +331,8 @@ def _checked(given: Any) -> str | float | tuple[Any, ...]:
         raise InputError(
             "knows_records",
             given,
-            f"is not available; give one of {[k for k in _KINDS if k != 'some']}, a fraction, a "
-            "mask or a list of labels",
+            f"is not available; give one of {[k for k in _KINDS if k != 'some']}, a fraction or "
+            "a list of labels",
         )
     if isinstance(given, bool | np.bool_) or given is None:
         raise InputError(

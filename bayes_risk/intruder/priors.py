@@ -113,11 +113,15 @@ class Interval:
         for name in ("low", "high"):
             real_number(name, getattr(self, name))
         if not float("-inf") < self.low < self.high < float("inf"):
-            raise InputError(f"the interval ({self.low}, {self.high}) needs finite low < high")
+            raise InputError(
+                f"the interval has ends {self.low:g} and {self.high:g}; give finite low < high"
+            )
         in_range("probability", self.probability)
         one_of("spread", self.spread)
         if self.spread == "log-uniform" and self.low <= 0:
-            raise InputError("low", self.low, "has no logarithm; give low > 0, or spread='uniform'")
+            raise InputError(
+                "low", self.low, "has no logarithm; give low > 0, or `spread='uniform'`"
+            )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

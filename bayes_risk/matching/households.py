@@ -161,7 +161,7 @@ def household_matching(
     if declared.id in (*known, *synthesized):
         raise InputError("household", declared.id, "is a key too; leave it out of the keys")
     tables = release_tables(original, releases, known, synthesized, True)
-    _check_households(tables, declared.id, own)
+    check_households(tables.frames, tables.places, declared.id, own.number)
     kept, *codes = _codes(tables, known, synthesized)
     sets = Sets.of(own, k)
     key, us = sets.keys(codes), sets.keys([kept])
@@ -202,18 +202,21 @@ def households_beside(
     return household_matching(original, releases, **keys, **how) if any(keys.values()) else None
 
 
-def _check_households(tables: Tables, name: str, own: HouseholdTable) -> None:
-    """Files that name households group the same rows."""
-    for file, where in zip(tables.frames[1:], tables.places[1:], strict=True):
+def check_households(
+    tables: Sequence[pd.DataFrame], places: Sequence[str], name: str, number: Ints
+) -> None:
+    """Files that name households group the same rows; ``number``: of each row of the original."""
+    for file, where in zip(tables[1:], places[1:], strict=True):
         column = file.get(name)
         if column is None or column.is_unique or column.isna().all():
             continue
         theirs = pd.factorize(column, use_na_sentinel=False)[0]
-        pairs = len(np.unique(np.stack([own.number, theirs]), axis=1).T)
-        if {pairs, 1 + int(theirs.max())} != {len(own.labels)}:
+        pairs = len(np.unique(np.stack([number, theirs]), axis=1).T)
+        if {pairs, 1 + int(theirs.max())} != {1 + int(number.max())}:
             raise InputError(
                 f"{where} divides its rows into other households ({name!r}) than the original; "
-                "give files whose rows are the original's persons, in its order or with its index"
+                "give the original's persons, in its order or with its `index`, or drop that "
+                "column"
             )
 
 

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import pandas as pd
 from scipy.special import bdtrc
 
-from bayes_risk._core.errors import InputError
+from bayes_risk._core.errors import InputError, place_of
 from bayes_risk._core.validate import known_columns
-from bayes_risk.data.equality import Coded, place_of
+from bayes_risk.data.equality import Coded
 from bayes_risk.data.microdata import MAX_LEVELS, Codes, check_writable, require_columns
 from bayes_risk.data.precision import CHANCE
 from bayes_risk.release.tables import Tables, declared_columns
@@ -28,7 +28,7 @@ def check_named(what: str, named: Iterable[str], keys: Sequence[str], cure: str)
     """What belongs to keys names keys."""
     for name in named:
         if name not in keys:
-            raise InputError(f"{what} names {name!r}, which is not a key ({list(keys)}); {cure}")
+            raise InputError(what, f"names {name!r}, which is not a key ({list(keys)}); {cure}")
 
 
 def missing_by_key(missing: str | Mapping[str, str], keys: Sequence[str]) -> dict[str, str]:
@@ -55,10 +55,9 @@ def check_discrete(name: str, column: pd.Series, n_values: int, where: str) -> N
     """Refuse numbers with too many values to be levels."""
     if pd.api.types.is_numeric_dtype(column) and n_values > MAX_LEVELS:
         raise InputError(
-            f"key {name!r} ({column.dtype}){where} has {n_values:,} distinct values, more than "
-            f"{MAX_LEVELS:,}, and looks continuous: cut it into the same categories in all files "
-            f"(pandas.cut), or leave it out; in identification_risk match it within a radius "
-            f"(radius={{{name!r}: 0.1}}); if it is a code, declare it with astype('category')"
+            f"key {name!r}{where} has {n_values:,} distinct values, more than {MAX_LEVELS:,}; give "
+            "it a `radius`, or cut it into the same categories in all files (`pandas.cut`); if its "
+            "numbers are codes, declare them in `levels` (`astype('category')`)"
         )
 
 
@@ -74,7 +73,7 @@ def coded_key(name: str, tables: Tables) -> Coded:
 
 
 def checked_keys(
-    columns: Sequence[str], known: Sequence[str], synthesized: Sequence[str]
+    columns: Sequence[str] | pd.DataFrame, known: Sequence[str], synthesized: Sequence[str]
 ) -> tuple[list[str], list[str]]:
     """Both lists of keys, which are among the original's columns, each key once."""
     known = known_columns("known", known, columns)
@@ -82,10 +81,12 @@ def checked_keys(
     both = [column for column in known if column in synthesized]
     if both:
         raise InputError(
-            f"{both} stand under both known and synthesized; a column is either synthesised or not"
+            "synthesized",
+            f"names {both}, which `known` names too; a column is either synthesised or not: remove "
+            "it from one of them",
         )
     if not known and not synthesized:
-        raise InputError("known and synthesized are both empty; name at least one key column")
+        raise InputError("`known` and `synthesized` are empty; name at least one key column")
     check_writable("key", [*known, *synthesized])
     return known, synthesized
 
@@ -102,30 +103,29 @@ def release_tables(
     declared = declared_columns(releases)
     for column in known + synthesized:
         if declared is not None and (column in synthesized) != (column in declared):
-            name, was = "known", "which the release synthesised; put it under synthesized"
+            name, was = "known", "synthesised; put it under `synthesized`"
             if column in synthesized:
                 name = "synthesized"
-                was = (
-                    f"which the release did not synthesise (it did {declared}); put it under known"
-                )
-            raise InputError(name, f"names {column!r}, {was}")
+                was = f"did not synthesise (it did {declared}); put it under `known`"
+            raise InputError(name, f"names {column!r}, which the release {was}")
     # a Release may leave out what it did not synthesise
     needed = known + synthesized if declared is None else synthesized
     cure = (
         ". If every column was drawn afresh, so that rows correspond to no record, give "
-        "corresponds=False (--no-corresponds)"
+        "`corresponds=False`"
     )
     others = {} if targets is None else {"the targets": targets}
     tables = Tables.of(original, releases, own=own, others=others, cure=cure)
     for l, table in enumerate(tables.frames[1 : tables.m + 1], start=1):
+        source = place_of(l, table)
         if absent := [c for c in needed if c not in table.columns]:
             raise InputError(
-                f"release {l} lacks column {absent[0]!r}; it has {list(table.columns)}. Leave the "
-                f"key out, or wrap files that hold only the synthesised columns in a Release"
+                f"{source} lacks column {absent[0]!r}; it has {list(table.columns)}. Leave the key "
+                "out, or add the column (a `Release` may lack what was not synthesised)"
             )
-        require_columns(table, [c for c in known + synthesized if c in table.columns], place_of(l))
+        require_columns(table, [c for c in known + synthesized if c in table.columns], source)
         own_values = original[[name for name in original.columns if name in table.columns]]
-        _check_rows(own_values.isna(), table, synthesized, place_of(l))
+        _check_rows(own_values.isna(), table, synthesized, source)
     return tables
 
 

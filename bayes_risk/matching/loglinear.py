@@ -56,7 +56,7 @@ def fit_loglinear(
     if gap > ACCEPTED:
         raise ModelError(
             f"the log-linear model has not converged: after {cycle:,} cycles a fitted margin "
-            f"misses the observed one by {gap:.3g} records; give coarser keys, or interactions=1"
+            f"misses the observed one by {gap:.3g} records; give coarser keys, or `interactions=1`"
         )
     return cells, mu, {"cells": float(len(cells)), "cycles": float(cycle), "gap": gap}
 
@@ -92,7 +92,7 @@ def support(codes: Ints, n_levels: Sequence[int], terms: Terms, *, limit: int) -
             raise InputError(
                 f"more than {limit:,} of the {prod(levels):,} cells that {q} keys make "
                 f"({' x '.join(map(str, levels))} levels) could be populated under this model; "
-                "give fewer or coarser keys, or interactions=1 without draws"
+                "give fewer or coarser keys, or `interactions=1` without draws"
             )
         if j == q:
             whole.append(block)
@@ -261,7 +261,7 @@ def posterior_means(
             "draws",
             draws,
             f"of {K:,} effects on {len(cells):,} cells need more than {MAX_SIZE:,} numbers; give "
-            "fewer draws, fewer or coarser keys, or interactions=1",
+            "fewer draws, fewer or coarser keys, or `interactions=1`",
         )
     theta, diverged = _sampled(effects, count, draws, rng)
     eta = theta @ effects.design().T

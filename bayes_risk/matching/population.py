@@ -78,7 +78,7 @@ class KeyLevels:
 def keys_of_table(df: Any, keys: Any, what: str) -> list[str]:
     """Return the keys as a list of columns that a table of at least one record has, each once."""
     require_columns(df, (), what)
-    names = known_columns("keys", keys, list(df.columns), least=1)
+    names = known_columns("keys", keys, df, least=1)
     if not len(df):
         raise InputError(f"{what} has no records; give at least one")
     require_columns(df, names, what)

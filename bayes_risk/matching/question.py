@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from bayes_risk._core.arrays import Array, Ints
-from bayes_risk._core.errors import InputError
+from bayes_risk._core.errors import InputError, place_of
 from bayes_risk._core.matching import Combinations, number_keys
 from bayes_risk._core.validate import is_number, one_of
 from bayes_risk.data.equality import coded
@@ -26,7 +26,7 @@ from bayes_risk.data.microdata import (
     rows_named,
 )
 from bayes_risk.data.precision import shortest
-from bayes_risk.data.variables import check_cells, is_numeric
+from bayes_risk.data.variables import TO_NUMBERS, check_cells, is_numeric
 from bayes_risk.release.tables import Tables, as_tables
 
 from .boxes import Boxes, NumericKey, OwnRows
@@ -87,7 +87,7 @@ class MatchingQuestion:
     def of(cls, original: pd.DataFrame, releases: Any, how: MatchingOptions) -> "MatchingQuestion":
         """Settle choices and keys, read the tables, find the targets."""
         check_records(original, "original")
-        known, synthesized, rules = settled_keys(list(original.columns), how)
+        known, synthesized, rules = settled_keys(original, how)
         needs = {"population": how.population is not None, "reason": how.reason is not None}
         needs |= {"known": bool(known), "Replicates": isinstance(releases, Replicates)}
         own = rows_correspond(len(original), releases, how.corresponds, **needs)
@@ -349,9 +349,8 @@ def _numbers(name: str, tables: Tables) -> list[Array]:
     for l, dtype in enumerate(types):
         if (l == 0 and not is_numeric(dtype)) or np.dtype("complex") == dtype:
             raise InputError(
-                f"key {name!r} ({dtype}) of {tables.places[l]} holds no real numbers, which a "
-                "radius needs; convert it (file: na, decimal; else pandas.to_numeric), or leave it "
-                "out of radius"
+                f"key {name!r} (`{dtype}`) of {tables.places[l]} holds no real numbers, which a "
+                f"radius needs; leave it out of `radius`, or {TO_NUMBERS}"
             )
     found = tables.numbers(name)
     if any(str(dtype).lower() in SINGLE for dtype in types):
@@ -361,10 +360,11 @@ def _numbers(name: str, tables: Tables) -> list[Array]:
             raise InputError(
                 f"key {name!r} of {where} has infinite values in {np.isinf(values).sum():,} of "
                 f"{len(values):,} records, which lie within no radius; correct them, or cut the "
-                "key into categories (pandas.cut) and leave it out of radius"
+                "key into categories (`pandas.cut`) and leave it out of `radius`"
             )
-    column, files = found[0], np.concatenate(found[1 : tables.m + 1])
-    if np.nanmin(files) > np.nanmin(column) or np.nanmax(files) < np.nanmax(column):
+    column, files = (x[~np.isnan(x)] for x in (found[0], np.concatenate(found[1 : tables.m + 1])))
+    low, high = files.min(initial=np.inf), files.max(initial=-np.inf)
+    if len(column) and (column.min() < low or high < column.max()):
         size, key = tables.column(name).size, tables.key(name)
         found = [
             np.where(codes < size, values, key.values[codes])
@@ -374,7 +374,7 @@ def _numbers(name: str, tables: Tables) -> list[Array]:
 
 
 def settled_keys(
-    columns: Sequence[str], how: MatchingOptions
+    columns: Sequence[str] | pd.DataFrame, how: MatchingOptions
 ) -> tuple[list[str], list[str], Choices]:
     """Known and synthesised keys, and how they are compared; refused are choices of no effect."""
     rules = checked_choices(how.strategy, how.shape, how.closed, how.fallback)
@@ -382,7 +382,7 @@ def settled_keys(
     keys = [*known, *synthesized]
     if how.person in keys:
         raise InputError(
-            "person", how.person, "is a key too; leave it out of known and synthesized"
+            "person", how.person, "is a key too; leave it out of `known` and `synthesized`"
         )
     within, missing = checked_radius(how.radius, keys), missing_by_key(how.missing, keys)
     check_effects(rules, population=how.population is not None, n_radii=len(within))
@@ -413,14 +413,14 @@ def check_effects(choices: Choices, *, population: bool, n_radii: int) -> None:
             "strategy",
             choices.strategy,
             "changes nothing for an intruder who knows that his targets are in the file; give "
-            "population too, or leave strategy out",
+            "`population` too, or leave it out",
         )
     if choices.shape == "ellipse" and n_radii < 2:
         raise InputError(
             "shape",
             "ellipse",
-            f"needs two radii, and radius names {n_radii}; give another key a radius, or leave "
-            "shape out: one radius makes an interval",
+            f"needs two radii, and `radius` names {n_radii}; give another key one, or leave it "
+            "out: one radius makes an interval",
         )
     if not choices.closed and not n_radii:
         raise InputError(
@@ -433,17 +433,19 @@ def check_effects(choices: Choices, *, population: bool, n_radii: int) -> None:
 
 def rows_correspond(n: int, releases: Any, given: Any, **needs: bool) -> bool:
     """Whether rows are the n records, as ``given``, or as many; else refuse what `needs` that."""
-    sizes = [len(table) for table in as_tables(releases)]
+    tables = as_tables(releases)
+    sizes = [len(table) for table in tables]
     other = next((l for l, size in enumerate(sizes, start=1) if size != n), 0)
     if not other if given is None else checked_flag("corresponds", given):
         return True
-    why = f"release {other} has {sizes[other - 1]} records and the original {n}"
-    why = "corresponds is false" if given is False else why
+    why = (
+        f"{place_of(other, tables[other - 1])} has {sizes[other - 1]:,} rows and the original {n:,}"
+    )
+    why = "`corresponds` is false" if given is False else why
     for what in (name for name, is_needed in needs.items() if is_needed):
         raise InputError(
             what,
-            f"is of records, and {why}, so that rows correspond to none; leave it out, name "
-            "columns that were drawn afresh under synthesized, or give the original's records, one "
-            "row each",
+            f"is of records, and {why}; leave it out, name columns that were drawn afresh in "
+            "`synthesized`, or give the original's records, one row each",
         )
     return False

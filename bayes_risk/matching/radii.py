@@ -33,7 +33,7 @@ class Radius(Protocol):
 
 def _checked(name: str, value: Any, what: str) -> None:
     if not is_number(value) or not 0 <= float(value) < float("inf"):
-        raise InputError(f"{name}({shown(value)}) is not a {what}; give a finite number >= 0")
+        raise InputError(f"`{name}({shown(value)})` is not a {what}; give a finite number >= 0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,9 +211,9 @@ def checked_radius(
             "radius",
             radius,
             f"is a {type(radius).__name__}; give a dict of column to radius, such as "
-            "radius={'income': 0.1}",
+            "{'income': 0.1}",
         )
-    check_named("radius", radius, keys, "list it under known or synthesized, or leave it out")
+    check_named("radius", radius, keys, "list it in `known` or `synthesized`, or leave it out")
     return {name: _radius(name, radius[name]) for name in keys if name in radius}
 
 
@@ -224,16 +224,15 @@ def _radius(name: str, given: Any) -> Radius:
         raise InputError(
             ("radius", name),
             given,
-            "is not a radius; give a finite number >= 0 (0.1 is 10 %), or Absolute(1000), SD(1), "
-            "Quantile(0.02), or an object with the methods of Radius",
+            "is not a radius; give a finite number >= 0 (0.1 is 10 %), or `Absolute(1000)`, "
+            "`SD(1)`, `Quantile(0.02)` (or a `Radius`)",
         )
     if float(given) > 1:
         raise InputError(
             ("radius", name),
             given,
             f"would be {plain(100 * float(given), 6)} % of each value, as a number is a share "
-            f"(0.1 is 10 %); for units of the column give Absolute({given!r}), in a study file {{ "
-            f"absolute = {given!r} }}",
+            f"(0.1 is 10 %); for units of the column give `Absolute({given!r})`",
         )
     return Relative(float(given))
 

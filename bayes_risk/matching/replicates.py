@@ -167,7 +167,7 @@ def replicates(
         )
     if release.classes == "own":
         raise InputError(
-            'the release has classes="own": synthetic records then depend on their own '
+            'the release has `classes="own"`: synthetic records then depend on their own '
             "confidential "
             "values directly, which drawing anew leaves out; use the releases themselves"
         )

@@ -85,7 +85,7 @@ def _of_part(k: int, model: Any, about: str = "") -> Iterator[None]:
         yield
     except InputError as error:
         name = type(model).__name__
-        raise InputError(f"part {k} of the chain ({name}){about}: {error}") from None
+        raise error.inside(f"part {k} of the chain ({name}){about}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ class Chain(Declaration):
             column that parts read differently; parts that draw parameters in no common way.
         """
         df, weights = survey_weights(checked_table(df), weights)
-        made = known_columns("parts", self.synthesizes(list(df.columns)), list(df.columns))
+        made = known_columns("parts", self.synthesizes(list(df.columns)), df)
         seen, fits = [c for c in df.columns if c not in made], list[Any]()
         how: dict[str, Any] = {"draws": draws, "tune": tune, "chains": chains}
         how = {key: value for key, value in how.items() if value is not None}
@@ -204,7 +204,7 @@ def drawn_by(model: Any) -> list[str]:
     if not isinstance(model, DPMPM | Mixture | Marginals):
         raise InputError("cannot be in a chain; give CART, Regression, Marginals, DPMPM, Mixture")
     if model.columns is None:
-        raise InputError("names no columns; give columns=[...], those that the part draws")
+        raise InputError("names no columns; give `columns=[...]`, those that the part draws")
     if getattr(model, "impossible", None) is not None:
         raise InputError("impossible", "is not offered in a chain; leave it out")
     if getattr(model, "exposure", None) is not None:
@@ -298,10 +298,12 @@ class ChainFit(Synthesis):
         return {"draws": fewest["draws"], "chains": fewest["chains"], **rhats, **sizes}
 
     def capabilities(self, release: EncodedRelease, intruder: Intruder) -> Capabilities:
-        lacking = f"no part draws it; the parts draw {list(self._modelled)}"
+        lacking = f"there is no part; `parts` draw {list(self._modelled)}"
         made_columns(release, self.microdata, self._modelled, lacking)
         if release.classes == "own" or release.groups is not None:
-            raise InputError('classes="own" and groups are not offered for a chain; leave them out')
+            raise InputError(
+                '`classes="own"` and groups are not offered for a chain; leave them out'
+            )
         can, made = [], self._made(release)
         for one, part in made:
             with _of_part(1 + self.parts.index(one), one.fit.model):

@@ -94,7 +94,7 @@ class Marginals(Declaration):
         if df.numbers:
             raise InputError(
                 f"columns {df.numbers} are numbers, and Marginals models categories; cut them into "
-                "classes (pandas.cut), or use CART"
+                "classes (`pandas.cut`), or use CART"
             )
         return MarginalsFit(model=self, microdata=df, weights=checked_weights(weights, df.index))
 

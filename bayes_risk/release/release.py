@@ -10,10 +10,9 @@ import numpy as np
 import pandas as pd
 
 from bayes_risk._core.arrays import Flags, Ints
-from bayes_risk._core.errors import InputError
+from bayes_risk._core.errors import InputError, place_of
 from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import known_columns, one_of
-from bayes_risk.data.equality import place_of
 from bayes_risk.data.microdata import Codes, Microdata, checked_table, same_records
 from bayes_risk.data.precision import SAME, snapped
 from bayes_risk.data.writing import form_of, synthetic_name, write_tables
@@ -91,7 +90,7 @@ class Release(Shown):
 
     def __post_init__(self) -> None:
         if isinstance(self.datasets, pd.DataFrame):
-            raise InputError("datasets is one DataFrame; give a list: datasets=[df]")
+            raise InputError("datasets is one DataFrame; give a list: `datasets=[df]`")
         if not len(self.datasets):
             raise InputError("m = 0: datasets is empty; give at least one synthetic data set")
         if not len(self.synthesized):
@@ -107,13 +106,14 @@ class Release(Shown):
         if self.records is not None and not np.any(self.records):
             raise InputError("records selects no record; mark those whose values were replaced")
         for l, table in enumerate(self.datasets, start=1):
-            checked_table(table, f"release {l}")
-            known_columns(f"synthesized (release {l})", self.synthesized, list(table.columns))
-            if len(table) != len(self.datasets[0]):
+            source = place_of(l, table)
+            checked_table(table, source)
+            known_columns("synthesized", self.synthesized, table, source)
+            check_rows(table, source)
+            if len(table) != len(first := self.datasets[0]):
                 raise InputError(
-                    f"release {l} has {len(table)} rows and release 1 has "
-                    f"{len(self.datasets[0])}; all data sets of a release have as many: give each "
-                    "number of rows a Release of its own"
+                    f"{source} has {len(table):,} rows and {place_of(1, first)} has "
+                    f"{len(first):,}; give data sets of one length, and audit the others apart"
                 )
         if self.groups is not None:
             groups = np.asarray(self.groups)
@@ -213,9 +213,9 @@ class Release(Shown):
         known_columns("synthesized", self.synthesized, microdata.columns)
         tables, there = self._read(microdata)
         found = [
-            self._codes_of(tables[k], place_of(k + 1), microdata)
+            self._codes_of(tables[k], place_of(k + 1, tables[k]), microdata)
             if there
-            else _encoded(tables[k], place_of(k + 1), microdata.columns, microdata)
+            else _encoded(tables[k], place_of(k + 1, tables[k]), microdata.columns, microdata)
             for k in (range(self.m) if l is None else [l])
         ]
         return np.stack(found) if l is None else found[0]
@@ -235,9 +235,9 @@ class Release(Shown):
         rows, n, why = len(self.datasets[0]), len(microdata.index), self._why_aligned(microdata)
         if why and rows != n:
             raise InputError(
-                f"release 1 has {rows} records and the original {n}; any number will do only where "
-                f"every column of the fit was synthesised afresh for everybody, and {why}: give "
-                "the original's records, one row each, or leave out of the fit what stays"
+                f"{place_of(1, self.datasets[0])} has {rows:,} records and the original {n:,}, and "
+                f"{why}; give the original's records, one row each, or leave out of the model's "
+                "`columns` whatever was not synthesised"
             )
         tables, there = read_rows(microdata.index, self.datasets, True if why else None)
         return tables, all(there)
@@ -271,7 +271,10 @@ class Release(Shown):
         kept = ~self.replaced(len(codes))
         differs = ~np.isclose(codes, microdata.codes, rtol=SAME, atol=0.0)
         mend = " for records that `records` states were released unchanged; correct `records`"
-        name_it = "; name it in synthesized=, or give the records the original's order or index"
+        name_it = (
+            "; if it was synthesised, name it in `synthesized`; else put the rows in the "
+            "original's order, or give them its labels (`index`)"
+        )
         wrongs = (made & differs[kept].any(axis=0), mend), (~made & differs.any(axis=0), name_it)
         for wrong, what in wrongs:
             if wrong.any():
@@ -281,20 +284,25 @@ class Release(Shown):
         return codes
 
 
+def check_rows(table: pd.DataFrame, source: str) -> None:
+    """A data set has records."""
+    if not len(table):
+        raise InputError(f"{source} has no records; give files with at least one")
+
+
 def read_rows(
     original: pd.Index, tables: Iterable[pd.DataFrame], own: bool | None, cure: str = ""
 ) -> tuple[list[pd.DataFrame], list[bool]]:
     """The released tables, and whether rows are the original's records, then in its order."""
     found, corresponds = [], []
     for l, table in enumerate(tables, start=1):
-        if not len(table):
-            raise InputError(f"release {l} has no records; give files with at least one")
+        check_rows(table, source := place_of(l, table))
         there = own is not False
         try:
-            found.append(same_records(original, table, place_of(l)) if there else table)
+            found.append(same_records(original, table, source) if there else table)
         except InputError as error:
             if own:
-                raise InputError(f"{error}{cure}") from None
+                raise InputError(f"{error.text}{cure}") from None
             there = False
             found.append(table)
         corresponds.append(there)
@@ -342,7 +350,7 @@ class EncodedRelease:
         codes = release.codes(microdata)
         if microdata.impossible is not None:
             for l, table in enumerate(codes, start=1):
-                microdata.impossible.refuse(table, f"release {l}")
+                microdata.impossible.refuse(table, place_of(l, release.datasets[l - 1]))
         return cls(
             source=release,
             microdata=microdata,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from bayes_risk._core.errors import InputError
+from bayes_risk._core.errors import FILE, InputError, place_of
 from bayes_risk._core.shown import Shown
 from bayes_risk._core.validate import BOUNDS
 from bayes_risk.data.delimited import Dialect, read_delimited
@@ -349,6 +349,7 @@ def _read(
     suffix = file.suffix.lower()
     if suffix in DIALECTS:
         table = read_delimited(file, DIALECTS[suffix], **written, na=NA)
+        table.attrs[FILE] = repr(str(file))
     else:
         how = {} if original is None else words(file, original)
         among = None if original is None else [*_in_r([*map(str, original.columns)]), str(index)]
@@ -361,7 +362,7 @@ def _read(
             if original[name].notna().all() and original[name].isin(NA).any():
                 raise InputError(
                     f"column {name!r} misses values in {str(file)!r}, and holds the text 'NA' in "
-                    'the original: read the original with na=["NA"]'
+                    'the original: read the original with `na=["NA"]`'
                 )
     order = [c for c in original.columns if c in table.columns]
     others = [c for c in table.columns if c not in original.columns]
@@ -403,6 +404,8 @@ def read_releases(
     """Read releases: each path a data set, or what synthpop left of a synthesis in a folder."""
     tables: list[pd.DataFrame] = []
     for path in paths:
+        if repr(str(path)) == place_of(0, original):
+            raise InputError(f"{str(path)!r} is the confidential file; name the synthetic files")
         if _of_synthpop(path):
             tables += read_synthpop(path, original=original, index=index, missing=missing).datasets
         else:

@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 
 from bayes_risk._core.arrays import Array, Flags, Ints
-from bayes_risk._core.errors import InputError
+from bayes_risk._core.errors import InputError, place_of
 from bayes_risk._core.validate import known_columns
 from bayes_risk.data.columns import missing_code, why_identifier
-from bayes_risk.data.equality import Coded, coded, coded_numbers, numbers_of, place_of
+from bayes_risk.data.equality import Coded, coded, coded_numbers, numbers_of
 from bayes_risk.data.microdata import Microdata, require_columns
 from bayes_risk.data.variables import FEW, check_cells, is_numeric
 
@@ -86,7 +86,7 @@ class Tables:
         more, made = others or {}, None if declared is None else frozenset(declared)
         tables = [coded_as_in(original, table) for table in tables]
         frames = (original, *tables, *more.values())
-        places = [place_of(l) for l in range(len(tables) + 1)] + [*more]
+        places = [place_of(l, table) for l, table in enumerate([original, *tables])] + [*more]
         return cls(
             index=original.index,
             names=tuple(original.columns),
@@ -317,9 +317,9 @@ def as_tables(releases: Any) -> list[pd.DataFrame]:
     if not len(tables):
         raise InputError("releases is empty (m = 0); give at least one released file")
     for l, table in enumerate(tables, start=1):
-        require_columns(table, (), place_of(l))
+        require_columns(table, (), source := place_of(l, table))
         for name, column in table.items():
-            check_cells(column, name, place_of(l))
+            check_cells(column, name, source)
     return list(tables)
 
 
@@ -373,8 +373,8 @@ def check_unchanged(name: str, n_changed: int, n: int, where: str) -> None:
     if n_changed:
         raise InputError(
             f"column {name!r} of {where} differs from the original in {n_changed:,} of {n:,} "
-            "records, but counts as unsynthesised: if it was synthesised, name it in synthesized; "
-            "if rows stand in another order, give both tables the same index"
+            "records; if it was synthesised, name it in `synthesized`; else put the rows in the "
+            "original's order, or give them its labels (`index`)"
         )
 
 

@@ -205,7 +205,7 @@ def aligned(each: list[AttributeEvidence], *, same_table: bool) -> Aligned:
     if same_table and not same.all():
         raise InputError(
             f"the true guess of {int((~same).sum()):,} records is not the same in all evidence; "
-            'give all audits the same grid, with truth="add"'
+            'give all audits the same grid, with `truth="add"`'
         )
     first, case, _ = distinct_rows(np.column_stack([row[same] for row in rows]))
     cases = [row[same][first] for row in rows]

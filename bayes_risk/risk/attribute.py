@@ -497,7 +497,7 @@ def gathered(
     has_base = method.has_base(problem)
     if how.before and not has_base:
         raise InputError(
-            "before=True needs the model's predictive distribution, and "
+            "`before=True` needs the model's predictive distribution, and "
             f"evidence {method.name!r} has none; leave before out"
         )
     # a prior that does not suit is refused here
@@ -508,7 +508,7 @@ def gathered(
         raise InputError(
             'guesses of numbers at quantiles of what the model expects ("predictive", the default) '
             f"are not offered with evidence {method.name!r}; give each number a grid, such as "
-            "percent=10, n=11"
+            "`Grid(percent=10, n=11)`"
         )
     base = np.zeros(cases.guesses.codes.shape[:2]) if has_predictive else None
     context = PriorContext(fit.microdata, cases, encoded, base)

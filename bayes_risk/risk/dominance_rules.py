@@ -78,7 +78,7 @@ def dominance(
         raise InputError("k", k, "is above 100; give a percentage, 85")
     checked_table(df)
     cells = [by] if isinstance(by, str) else list(by or [])
-    known_columns("column and by", [column, *cells], list(df.columns))
+    known_columns("column and by", [column, *cells], df)
     require_columns(df, cells, "the table")
     try:
         x = pd.Series(df[column].to_numpy(dtype=float, na_value=np.nan), df.index, name=column)

@@ -147,7 +147,7 @@ def geography(
             if found_at > largest:
                 raise InputError(
                     f"column {name!r} goes beyond {largest:g}, which is not an angle on the earth; "
-                    'distance="haversine" takes longitude, then latitude, in degrees; use '
+                    '`distance="haversine"` takes longitude, then latitude, in degrees; use '
                     '"euclidean" for other coordinates'
                 )
     found = by_record(risk, pair, lambda m: _places(m, distance))
@@ -210,7 +210,7 @@ def unique_patterns(table: pd.DataFrame, columns: Sequence[str]) -> pd.Series:
     >>> unique_patterns(people, ["sex", "age"]).tolist()
     [False, False, True]
     """
-    names = known_columns("columns", columns, list(table.columns))
+    names = known_columns("columns", columns, table)
     return ~table.duplicated(names, keep=False)
 
 

@@ -88,7 +88,7 @@ def check_possible(log_p: Array) -> None:
     if refuted := int((~(log_p > -np.inf).any(axis=0)).sum()):
         raise InputError(
             f"for {refuted} of {log_p.shape[1]} distinct targets no guess can have "
-            'given the release: the truth is not among them; give a finer grid, or truth="add"'
+            'given the release: the truth is not among them; give a finer grid, or `truth="add"`'
         )
 
 

@@ -192,7 +192,7 @@ class Published(Shown):
         if who.knows_less or not who.knows_target_in_file or who.household != KNOWN:
             raise InputError(
                 f"{who.in_words()} Published offers no evidence for that: give "
-                'knows_records="all-but-target", no in_file and no household'
+                '`knows_records="all-but-target"`, no in_file and no household'
             )
         rng = np.random.default_rng(random_seed)
         data, wanted = self._read(df, columns)
@@ -245,7 +245,7 @@ class Published(Shown):
         if numbers := [c for c in used if c in df.numbers]:
             raise InputError(
                 f"columns {numbers} are numbers, and tables count categories; cut them into the "
-                "classes of the tables (pandas.cut)"
+                "classes of the tables (`pandas.cut`)"
             )
         return df, wanted
 

@@ -115,7 +115,7 @@ def _step(
     if not all(isinstance(variable, Variable) for variable in variables):
         raise transition_error(
             f"is of categories, and column {name!r} is a number; cut it into classes "
-            "(pandas.cut) before the models are fitted, or leave transition out",
+            "(`pandas.cut`) before the models are fitted, or leave transition out",
         )
     if isinstance(given, str) and given == PANEL:
         return _of_panel(data, columns, (one.cases.known, other.cases.known), where)

@@ -129,7 +129,7 @@ def read_candidates(given: Any) -> dict[str, Candidate | Brought]:
         try:
             found[name] = _read(value)
         except InputError as error:
-            raise InputError(f"candidate {name!r}: {error}") from None
+            raise error.inside(f"candidate {name!r}") from None
     return found
 
 
@@ -244,7 +244,7 @@ class CandidateMeasures(NamedTuple):
                 right = "households must be a Series with the household of each record"
                 raise InputError(f"identification: {right}; give df['hid']")
             keys = sorted_keys(self.identification, ())["known"]
-            known_columns("identification", keys, list(self.original.columns))
+            known_columns("identification", keys, self.original)
 
 
 def check_candidate_options(
@@ -523,8 +523,10 @@ def _replicate(
 
     try:
         return stage(f"{name}, replicate {r + 1}", measured)
-    except (InputError, ModelError) as error:
-        raise type(error)(f"candidate {name!r}: {error}") from error
+    except ModelError as error:
+        raise ModelError(f"candidate {name!r}: {error}") from error
+    except InputError as error:
+        raise error.inside(f"candidate {name!r}") from None
 
 
 def _ends(

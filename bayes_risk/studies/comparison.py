@@ -328,8 +328,8 @@ class Comparison(Result):
                 "bounds",
                 True,
                 "needs releases at the ends of the scale, of which matching and utility are "
-                "known, not attribute risk: give bounds=True to compare, and "
-                'risk="expected_match_risk" here',
+                "known, not attribute risk: give `bounds=True` to compare, and "
+                '`risk="expected_match_risk"` here',
             )
         how: dict[str, Any] = {"kind": kind, "whiskers": whiskers, "bounds": bounds}
         return draw("plot_risk_utility", self, risk=of[0], utility=of[1], **how, ax=ax)

@@ -123,7 +123,7 @@ def check_m(values: Collection[Any], most: int) -> None:
     """Numbers of data sets, none of them more than there are."""
     for m in values:
         if whole_number(("over", "m"), m, 1) > most:
-            raise InputError(("over", "m"), m, f"is more than the {most} data sets of the release")
+            raise InputError(("over", "m"), m, f"is more than the release has; give at most {most}")
 
 
 def value_in_words(factor: str, value: Any) -> str:

@@ -399,9 +399,7 @@ def _fitted(analysis: str, fit: Analysis, frames: Sequence[pd.DataFrame]) -> Bro
     try:
         q, covariances, names = read_estimates(fits, None)
     except InputError as error:
-        raise InputError(
-            f"analysis {analysis!r}, where data set 0 is the original: {error}"
-        ) from None
+        raise error.inside(f"analysis {analysis!r}, where data set 0 is the original") from None
     return q, np.diagonal(covariances, axis1=1, axis2=2), names
 
 

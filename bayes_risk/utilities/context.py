@@ -302,7 +302,7 @@ def _distance_columns(
     columns: Sequence[str], distances: Sequence[str] | bool, holdout: pd.DataFrame | None
 ) -> list[str]:
     if distances is False and holdout is not None:
-        raise InputError("holdout is for distances, and distances=False; leave one of them out")
+        raise InputError("holdout is for distances, and `distances=False`; leave one of them out")
     if isinstance(distances, bool):
         distances = columns if distances else []
     chosen = known_columns("distances", distances, columns)

@@ -18,7 +18,6 @@ from bayes_risk._core.arrays import Array, Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.parallel import in_order
 from bayes_risk._core.validate import known_columns, one_of
-from bayes_risk.data.equality import place_of
 from bayes_risk.data.microdata import MAX_LEVELS, checked_table, require_columns
 from bayes_risk.data.variables import check_magnitude, looks_continuous
 from bayes_risk.release.release import Release
@@ -73,7 +72,7 @@ def compared_columns(
     others = {} if holdout is None else {"the holdout": holdout}
     tables = Tables.of(original, release, own=bool(kept or part), others=others)
     for l, table in enumerate(given, start=1):
-        require_columns(table, [c for c in wanted if c in table.columns], place_of(l))
+        require_columns(table, [c for c in wanted if c in table.columns], tables.places[l])
     for name in kept:
         tables.check_kept(name)
     share = float(release.replaced(len(given[0])).mean()) if isinstance(release, Release) else 1.0
@@ -91,11 +90,12 @@ def coded_columns(
     counted, found = known_columns("numbers", numbers, compared.columns), []
     for name in compared.columns:
         made, column = name in compared.made, tables.column(name)
+        places = tables.places
         for l, part in enumerate(column.codes if missing == "error" else ()):
             if count := int((part == 0).sum()):
                 raise InputError(
-                    f"column {name!r} of {place_of(l)} has {count:,} missing values; fill or drop "
-                    'them, or make them a level of their own: missing="level" (study: in [data])'
+                    f"column {name!r} of {places[l]} has {count:,} missing values; fill or drop "
+                    'them, or make them a level of their own: `missing="level"`'
                 )
         if name in counted:
             values = floats(tables, name)
@@ -130,7 +130,7 @@ def _columns(
         if not wanted:
             raise InputError("the releases share no column with the original; see their columns")
         return wanted, absent
-    wanted = known_columns("columns", columns, list(original.columns), least=1)
+    wanted = known_columns("columns", columns, original, least=1)
     for name in set(wanted) & set(absent):
         raise InputError(f"columns names {name!r}, which some release lacks; leave it out")
     return wanted, []

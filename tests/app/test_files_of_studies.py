@@ -133,7 +133,7 @@ def test_identify_reads_them_too(folder):
     [
         (["--codes", "age"], "'job' .* codes? declared as missing, in"),
         (["--missing-codes", "level"], "'age' .* has labels for 1 of the 4 values"),
-        (["--missing-codes", "level", "--codes", "age,agee"], "levels names column 'agee'"),
+        (["--missing-codes", "level", "--codes", "age,agee"], "--numbers names column 'agee'"),
     ],
     ids=["missing codes", "some labels", "no column"],
 )

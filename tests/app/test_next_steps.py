@@ -321,7 +321,7 @@ def test_unchanged_columns_that_single_out_records_together_have_lines_that_sett
 
 def test_levels_of_a_column_that_is_left_out_are_refused_by_name(study):
     study["data"] |= {"columns": ["sex", "income"], "levels": {"age": "held"}}
-    message = "levels names column 'age', which columns leaves out; add it there, or remove it here"
+    message = "levels names column 'age', which .data. columns leaves out; add it"
     with pytest.raises(br.InputError, match=message):
         parse_study(study)
 

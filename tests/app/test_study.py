@@ -205,7 +205,7 @@ def test_declared_text_keeps_its_zeros(tmp_path):
             {"data": {"demo": "italy", "columns": ["AGE", "agee"]}},
             r"\[data\] columns names column 'agee'",
         ),
-        ({"data": {"demo": "italy"}}, r"\[release\] synthesized .* names column 'job', which"),
+        ({"data": {"demo": "italy"}}, r"\[release\] columns names column 'job', which release 1"),
     ],
 )
 def test_data_that_do_not_fit_are_named(tmp_path, sections, message):

@@ -167,14 +167,14 @@ OF_MODEL = {"attribute": {}, "model": {"kind": "Marginals", "weights": "w"}}
         (
             [1, 2, 3, 4, 5, 0],
             IN_FILE,
-            r"intruder\] column 'w' of the data is 0 or negative in 1 of 6",
+            r"intruder\] in_file: column 'w' of the original is 0 or negative in 1 of 6",
         ),
         (
             [1, 2, 3, 4, 5, None],
             OF_MODEL,
-            r"\[model\] column 'w' of the data is missing or infinite",
+            r"\[model\] weights: column 'w' of the original is missing or infinite",
         ),
-        (list("uvwxyz"), OF_MODEL, r"\[model\] column 'w' .* does not hold numbers"),
+        (list("uvwxyz"), OF_MODEL, r"\[model\] weights: column 'w' .* does not hold numbers"),
     ],
     ids=["below one", "zero", "missing", "text"],
 )

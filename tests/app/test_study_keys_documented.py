@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from bayes_risk import models
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.validate import BOUNDS, WORDS
-from bayes_risk.app.study import known_keys
+from bayes_risk.app.study import keys, known_keys
 from bayes_risk.app.study.keys import Section, problems, written
 from bayes_risk.app.study.sections import (
     HISTORY,
@@ -177,8 +177,8 @@ def test_many_unknown_keys_are_read_once_and_counted(tmp_path, monkeypatch):
     """Work in proportion to the file: its lines are read once, ten keys are named."""
     path, read = tmp_path / "s.toml", []
     path.write_text("[data]\n" + "".join(f"q{k} = 1\n" for k in range(20_000)))
-    lines_of = known_keys.lines_of
-    monkeypatch.setattr(known_keys, "lines_of", lambda p: read.append(p) or lines_of(p))
+    lines_of = keys.lines_of
+    monkeypatch.setattr(keys, "lines_of", lambda p: read.append(p) or lines_of(p))
     with pytest.raises(InputError, match="line 11: .*; and 19,990 more$") as caught:
-        known_keys.check_keys(path)
+        keys.check_keys(path)
     assert len(read) == 1 and len(str(caught.value)) < 10_000

@@ -75,7 +75,7 @@ LATE = {
     ),
     "nothing guessed": (
         {"attribute": {"knows_columns": ["a", "b", "c"]}},
-        r"\[attribute\] the intruder knows every synthesised column",
+        r"\[attribute\] knows_columns names every synthesised column",
     ),
     "analysis fails": (
         KEYS | {"utility": {"analyses": ["code.py:fails"]}},

@@ -111,7 +111,7 @@ def test_words_among_amounts_are_said_by_their_row_alone(tmp_path):
     path.write_text("\n".join(["pay;n", *(f"{t};1" for t in [*amounts, "refus", "nsp", "refus"])]))
     how = {"separator": ";", "decimal": ","}
     with pytest.warns(
-        UserWarning, match=r"'pay' .*text \(in 3 rows, first row 31\).* in na"
+        UserWarning, match=r"'pay' .*text \(in 3 rows, first row 31\).* in `na`"
     ) as said:
         read_table(path, **how)
     assert len(said) == 1 and "refus" not in str(said[0].message)

@@ -119,8 +119,13 @@ LINES = ("[release]", 'files = ["a.csv"]', "m = 0")
     ("said", "python", "study", "command"),
     [
         (("m", 0, "is too small"), "m=0 is", "line 3: [release] m = 0 is", "m=0 is"),
-        (("known", ["a"], "; no"), "known=['a'];", '[release] known = ["a"];', "--known ['a'];"),
-        (("index", "is empty"), "index is", "[release] index is", "--index is"),
+        (
+            ("known", ["a"], "; no"),
+            "known=['a'];",
+            '[identification] known = ["a"];',
+            "--known ['a']",
+        ),
+        (("index", "is empty"), "index is", "[data] index is", "--index is"),
         ((("radius", "age"), 2.5, "is"), "radius['age']=2.5", "radius.age = 2.5", "--radius age=2"),
         (("closed", False, ": no"), "closed=False:", "closed = false:", "--open-ends:"),
         (("corresponds", False, ": no"), "corresponds=False:", "= false:", "--no-corresponds:"),

@@ -46,13 +46,10 @@ ALLOWED = {  # what is said, where, and why it is no value of the data
     ],
     "an InputError of ours, with its place in front, or the words of TOML": [
         ("app/study/keys.py", "read_toml", "error"),
-        ("app/study/signatures.py", "made", "error"),
-        ("models/chain.py", "_of_part", "error"),
-        ("models/simulator/runs.py", "run_of", "error"),
-        ("release/release.py", "read_rows", "error"),
+        ("app/study/signatures.py", "made", "error.text"),
+        ("models/simulator/runs.py", "run_of", "error.text"),
+        ("release/release.py", "read_rows", "error.text"),
         ("studies/compare.py", "_replicate", "error"),
-        ("studies/compare.py", "read_candidates", "error"),
-        ("utilities/combining.py", "_fitted", "error"),
     ],
     "words of ours for what pydantic or a reader found": [
         ("app/study/study.py", "parse_study", "problems(error, lines)"),

@@ -189,7 +189,9 @@ def test_values_of_another_kind_than_the_model_has():
     fit = br.models.Regression({"pay": "1 + sex"}).fit(TABLE, **SHORT)
     words = TABLE.assign(pay="much")
     release = br.Release(datasets=[words], synthesized=["pay"])
-    refused("column 'pay' of release 1 holds text; it must", br.attribute_risk, fit, release)
+    refused(
+        "column 'pay' of release 1 holds text in row 1 and must", br.attribute_risk, fit, release
+    )
 
 
 def test_a_column_that_the_model_does_not_synthesise():

@@ -64,7 +64,7 @@ def test_a_notebook_shows_a_picture_that_has_no_axes_yet(made, monkeypatch):
 
 @pytest.mark.parametrize("radius", [1001, 1.5])
 def test_a_radius_above_the_whole_value_is_no_share(radius):
-    with pytest.raises(br.InputError, match=rf"Absolute\({radius}\), in a study file {{ absolute"):
+    with pytest.raises(br.InputError, match=rf"units of the column give Absolute\({radius}\)"):
         br.identification_risk(TABLE, TABLE, radius={"pay": radius}, **KEYS)
     found = br.identification_risk(TABLE, TABLE, radius={"pay": br.Absolute(radius)}, **KEYS)
     assert found.n == 40

@@ -188,7 +188,7 @@ def test_identify_takes_radii_of_known_keys_and_leaves_ends_out(tmp_path: Path) 
         (["income=much"], "--radius 'income=much' is not NAME=UNITS"),
         (["income=%"], "--radius 'income=%' is not NAME=UNITS"),
         (["income=1", "income=2"], "--radius names 'income' more than once"),
-        (["a=0.1"], "of the original holds no real numbers, which a radius needs"),
+        (["a=0.1"], "holds no real numbers, which a radius needs; leave it out of --radius"),
         (["age=0.1"], "radius names 'age', which is not a key (['a', 'income'])"),
         (
             ["income=-1"],

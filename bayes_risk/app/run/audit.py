@@ -21,7 +21,7 @@ import pandas as pd
 import bayes_risk as br
 from bayes_risk._core.arguments import taken
 from bayes_risk._core.checkpoint import rehearsal, within
-from bayes_risk._core.errors import InputError, ModelError
+from bayes_risk._core.errors import InputError, ModelError, place_of
 from bayes_risk._core.memory import at_stage
 from bayes_risk._core.progress import Progress, no_progress
 from bayes_risk._core.shown import Shown
@@ -42,11 +42,13 @@ from bayes_risk.app.study.declare import (
     synthesis_options,
 )
 from bayes_risk.app.study.keys import placed
-from bayes_risk.app.study.sections import INTRUDER
 from bayes_risk.app.study.study import Study, candidate_study, changed, files_in, values_of
+from bayes_risk.data.microdata import same_records
 from bayes_risk.evidence.contract import Fit
 from bayes_risk.evidence.methods import EvidenceMethod
+from bayes_risk.evidence.prior_weights import check_columns
 from bayes_risk.evidence.problem import AuditProblem
+from bayes_risk.matching.households import check_households
 from bayes_risk.release.correspondence import RowCorrespondence
 from bayes_risk.release.provenance import Provenance, data_hash
 from bayes_risk.reporting.verdicts.verdict import Verdict, judge
@@ -331,7 +333,7 @@ def tried_of(study: Study, what: str, df: pd.DataFrame) -> dict[str, Tried]:
         try:
             found[name] = tried(one, df)
         except InputError as error:
-            raise placed(error, within=f"[compare.{name}]: ") from None
+            raise placed(error).inside(f"[compare.{name}]") from None
     if study.compare.bounds:
         made = [c for one in found.values() for c in one.study.synthesized_in(df)]
         with worded_for(study, "bounds"):
@@ -363,6 +365,11 @@ def tried(study: Study, df: pd.DataFrame, what: str = "audit") -> Tried:
             if getattr(small, name) is not None and (fit is not None or not audit.of_model):
                 with worded_for(study, name), rehearsal() as begun:
                     audit.work(small, ready, {}, 0, how)
+                with worded_for(study, name):
+                    if name == "identification":
+                        check_file_households(study, shown)
+                    if name == "attribute" and begun:
+                        check_prior(study, begun["problem"])
                 if begun:
                     work.append(work_of(begun["problem"], begun["method"]))
         if fit is not None and study.sweep is not None:
@@ -370,6 +377,24 @@ def tried(study: Study, df: pd.DataFrame, what: str = "audit") -> Tried:
                 settings = _try_sweep(study, df, fit, shown)
             work = settings if what == "sweep" else work
     return Tried(study, declaration, fit, release, work)
+
+
+def check_file_households(study: Study, release: br.Release) -> None:
+    """Files of the original's records have its households."""
+    kept, name = study.record_columns, study.data.household
+    if kept is None or name not in kept or study.identification.corresponds is False:
+        return
+    if all(len(table) == len(kept) for table in release.datasets):
+        by_label = [kept, *(same_records(kept.index, table, "") for table in release.datasets)]
+        places = [place_of(l, table) for l, table in enumerate(by_label)]
+        check_households(by_label, places, name, pd.factorize(kept[name])[0])
+
+
+def check_prior(study: Study, problem: AuditProblem) -> None:
+    """A prior about columns is about guessed numbers."""
+    data, columns = problem.release.microdata, problem.cases.columns
+    names = [data.columns[j] for j in columns]
+    check_columns(study.attribute.options.get("prior"), [n for n in names if n in data.numbers])
 
 
 def unsampled(study: Study, declaration: Any, df: pd.DataFrame) -> Fit | None:
@@ -454,15 +479,5 @@ def worded_for(study: Study, section: str) -> Iterator[None]:
         with study.model.named() if section == "model" else nullcontext():
             yield
     except InputError as error:
-        raise placed(error, section_with(study, section, error)) from None
-
-
-def section_with(study: Study, section: str, error: InputError) -> str:
-    """The section that has an argument as its key: that which is tried, or one beside it."""
-    name = error.argument if isinstance(error.argument, str) else error.argument[0]
-    if getattr(error.surface, "section", "") == "history":
-        return "history"
-    if section == "attribute" and name in INTRUDER.model_fields:
-        return "attribute.intruder"
-    others = type(study.model).model_fields.keys() - type(study.release).model_fields.keys()
-    return "model" if section == "release" and name in others else section
+        own = getattr(error.surface, "section", "")
+        raise placed(error, own or section) from None

@@ -1,7 +1,8 @@
 """Matching of files made elsewhere, of which nothing is known but their keys."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -10,13 +11,37 @@ import bayes_risk as br
 from bayes_risk._core.progress import Overall, Progress, no_progress
 from bayes_risk.app.output import check_target, output_folder, write_run
 from bayes_risk.app.study.declare import identified_rows, matching_options, provenance_of, read_data
-from bayes_risk.app.study.study import Study
+from bayes_risk.app.study.study import Study, parse_study
 from bayes_risk.data.variables import are_whole
 from bayes_risk.release.synthpop import read_releases
 from bayes_risk.reporting.verdicts.verdict import judge
 
 from .audit import Clock, StudyResult, with_keys
 from .runner import identity, unchanged
+
+
+def study_of_files(
+    original: Path, synthetic: Sequence[Path], given: Mapping[str, Any], reading: Iterable[str]
+) -> Study:
+    """The study that options of ``identify`` stand for."""
+    keys = ("known", "synthesized", "radius", "fallback", "corresponds")
+    wanted = {"true_match_rate": given["true_match_rate"], "public": given["public"]}
+    content = {
+        "title": "Identification risk of a released file",
+        "random_seed": 0,
+        "data": {
+            "path": original,
+            "levels": given["levels"],
+            **{key: given[key] for key in reading},
+            "columns": given["columns"] or None,
+            "person": given["person"],
+        },
+        "release": {"files": synthetic, "columns": given["synthesized"] or given["known"]},
+        "identification": {key: given[key] for key in keys} | {"closed": not given["open_ends"]},
+        "thresholds": {key: value for key, value in wanted.items() if value not in (None, {})},
+        "output": {"folder": given["output"]},
+    }
+    return parse_study(content)
 
 
 def identify_files(

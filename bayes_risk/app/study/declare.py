@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 import bayes_risk as br
 from bayes_risk._core.arguments import taken
 from bayes_risk._core.checkpoint import begin_work
-from bayes_risk._core.errors import InputError
+from bayes_risk._core.errors import InputError, place_of
 from bayes_risk._core.formats import toml_value
 from bayes_risk._core.validate import known_columns
 from bayes_risk.data.coarsening import coarsened
@@ -64,6 +64,7 @@ def begin(study: Study, declaration: Any, df: pd.DataFrame, **how: Any) -> Any:
 def matching_options(study: Study, df: pd.DataFrame, releases: Any) -> dict[str, Any]:
     """``[identification]`` as keyword arguments of ``identification_risk``."""
     section = study.identification
+    known_columns("public", study.thresholds.public or {}, df)
     population = _population(study, df, releases)
     options = made(section.given_to(br.identification_risk))
     return {**options, "population": population, "person": study.data.person}
@@ -219,7 +220,7 @@ def read_grouped(data: DataSection) -> tuple[pd.DataFrame, str, Grouped | None]:
     try:
         return _read(data)
     except InputError as error:
-        raise placed(error, "data") if error.argument else error from None
+        raise placed(error, "data") from None
 
 
 def _read(data: DataSection) -> tuple[pd.DataFrame, str, Grouped | None]:
@@ -239,10 +240,11 @@ def _read(data: DataSection) -> tuple[pd.DataFrame, str, Grouped | None]:
         names = dict.fromkeys((own.id, own.relate, *own.variables))
         grouped = Grouped(own, df[[name for name in names if name is not None]])
     if data.columns is not None:
-        df = df[known_columns("columns", data.columns, list(df.columns))]
+        df = df[known_columns("columns", data.columns, df)]
     for name, coarser in data.coarsen.items():
-        known_columns("coarsen", [name], list(df.columns))
+        known_columns("coarsen", [name], df)
         df = df.assign(**{name: coarsened(df[name], **coarser.model_dump())})
+    known_columns("person", [] if data.person is None else [data.person], df)
     if data.household in df:  # kept beside it
         df = df.drop(columns=data.household)
     return declare_levels(df, declared(data.levels), "the data"), sha256, grouped
@@ -257,11 +259,11 @@ def read_record_columns(
     if grouped is not None:
         found[grouped.own.id] = grouped.columns[grouped.own.id]
     for name, where in named.items():
-        if name not in df:
-            raise refused(*where, f"names column {name!r}; the data have {list(df.columns)}")
         try:
-            found[name] = positive_numbers(df, name, "the data")
+            known_columns(where[1], [name], df)
+            found[name] = positive_numbers(df, name, place_of(0, df))
         except InputError as error:
+            error = error if error.argument else InputError(where[1], f": {error.text}")
             raise placed(error, where[0]) from None
         if where[1] == "in_file" and (below := int((found[name] < 1).sum())):
             raise refused(
@@ -298,15 +300,18 @@ def read_release(
     given = study.release
     if given.files is None:
         return None
-    return br.Release(
-        datasets=[
-            codes_as_in(df, table, getattr(study.model, "missing_numbers", None) or {})
-            for table in read_releases(given.files, df, **study.data.reading)
-        ],
-        synthesized=given.columns or [],
-        classes=given.classes or ("new" if usual is None else usual.classes),
-        parameters=given.parameters,
-    )
+    try:
+        return br.Release(
+            datasets=[
+                codes_as_in(df, table, getattr(study.model, "missing_numbers", None) or {})
+                for table in read_releases(given.files, df, **study.data.reading)
+            ],
+            synthesized=given.columns or [],
+            classes=given.classes or ("new" if usual is None else usual.classes),
+            parameters=given.parameters,
+        )
+    except InputError as error:
+        raise placed(error, "release") from None
 
 
 def provenance_of(

@@ -1,10 +1,11 @@
 """The text of a study file, its keys and their types, and errors in its words."""
 
+import ast
 import os
 import re
 import shlex
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from inspect import signature
@@ -31,6 +32,8 @@ from bayes_risk._core.formats import toml_value
 from bayes_risk._core.validate import BOUNDS, RANGES
 from bayes_risk.data.kinds import SUFFIXES
 from bayes_risk.reporting.verdicts.reason import FORMER
+
+from .known_keys import KEYS
 
 COLUMNS = "a list of column names"
 # Whole numbers too, neither true nor "5"; infinities as the manifest has them: JSON has none.
@@ -212,34 +215,105 @@ def files_in(value: Any) -> Iterator[Path]:
 # --- errors in the words of the file --------------------------------------------------------------
 
 
+# arguments that are keys of another name, where the section in question has none of theirs
+RENAMED = {
+    "budget": ("attribute", "guess_budget"),
+    "df": ("data", "path"),
+    "original": ("data", "path"),
+    "households": ("data", "household"),
+    "variables": ("data", "household_variables"),
+    "datasets": ("release", "files"),
+    "releases": ("release", "files"),
+    "family": ("model", "families"),
+    "public": ("thresholds", "public"),
+    "synthesized": ("release", "columns"),
+}
+ANYWHERE = ("study", "data", "release", "attribute", "attribute.intruder", "identification")
+
+
+def place_of_key(section: str, name: str) -> tuple[str, str]:
+    """Section and key of an argument: in the section in question, or in the one that has it."""
+    model = [of for of in KEYS if of.startswith("model.")]
+    where = model if section == "model" else [section]
+    if f"{name}s" in KEYS.get(section, ()):  # [sweep] priors of a prior
+        return section, f"{name}s"
+    if section in ("", *KEYS, "model") and not any(name in KEYS.get(of, ()) for of in where):
+        if name in RENAMED:
+            return RENAMED[name]
+        for of in (*ANYWHERE, *model):
+            if name in KEYS[of]:
+                return of.partition(".")[0] if of in model else of.replace("study", ""), name
+    return section, name
+
+
+IN_PYTHON = {
+    "pandas.cut": '[data] coarsen, and "held" in [data] levels',
+    "Density({...})": "{ density = { ... } }",
+    'read_table(missing="level")': '[data] missing_codes = "level"',
+    'read_table(missing="blank")': '[data] missing_codes = "blank"',
+}
+
+
+def toml_table(pairs: Iterable[tuple[str, str]]) -> str:
+    """A table in a line."""
+    return f"{{ {', '.join(f'{key} = {value}' for key, value in pairs)} }}"
+
+
+def as_in_study(value: str) -> str:
+    """What Python has for a value, as a study file has it."""
+    try:
+        return written(ast.literal_eval(value))
+    except (ValueError, SyntaxError):
+        return value
+
+
 @dataclass(frozen=True)
 class Keys(Surface):
     """How errors name a key of a study file: ``[release] m = 0``, after the line where it stands.
 
-    ``key`` is the argument's key if it has another name; ``within`` is the place of the section.
+    ``key`` is the argument's key if it has another name.
     """
 
     section: str = ""
     key: str = ""
-    within: str = ""
     lines: tuple[str, ...] = ()
+
+    def _place(self, argument: Argument) -> tuple[str, str]:
+        """Section and key of an argument, and of an argument's key."""
+        name, *keys = [argument] if isinstance(argument, str) else argument
+        section, path = self.section, [self.key or name, *keys]
+        if name and not self.key and name != "over":
+            section, path[0] = place_of_key(section, name)
+        return section, ".".join(map(str, path[name == "over" :]))  # keys of [sweep] are no table
 
     def head(self, argument: Argument, given: Sequence[Any]) -> str:
         """The key, and its value if there is one."""
-        return " = ".join([self._key(argument), *map(written, given)])
+        return " = ".join([self._place(argument)[1], *map(written, given)])
 
-    def _key(self, argument: Argument) -> str:
-        name, *keys = [argument] if isinstance(argument, str) else argument
-        path = [self.key or name, *keys]
-        return ".".join(map(str, path[name == "over" :]))  # keys of [sweep] are no table
+    def named(self, code: str) -> str:
+        """A key, with a value or without, or a table of keys; nothing: Python alone has it."""
+        if found := re.fullmatch(r"(\w+)(?:=(.+))?", code):
+            section, key = place_of_key(self.section, found[1])
+            value = f" = {as_in_study(found[2])}" if found[2] else ""
+            of = [key for name in KEYS if name.startswith(section or "study") for key in KEYS[name]]
+            if key in of:
+                return f"[{section}] " * bool(section) + key + value
+            return f"{key}{value}" if value else ""
+        if code in IN_PYTHON:
+            return IN_PYTHON[code]
+        if code.startswith("{"):
+            return as_in_study(code)
+        if found := re.fullmatch(r"([A-Z]\w*)\((.+)\)", code):
+            pairs = re.findall(r"(?:(\w+)=)?([^,]+)(?:, )?", found[2])
+            return toml_table((key or found[1].lower(), as_in_study(value)) for key, value in pairs)
+        return ""
 
-    def worded(self, error: InputError) -> str:
-        """The whole message."""
-        place = "the study " if error.text.startswith(("has ", "needs ")) else ""
-        key = self.key or self._key(error.argument)
-        line = _line(self.lines, self.section, key) if key else ""
-        place = f"[{self.section}] " if self.section else place
-        return f"{self.within}{line}{place}{super().worded(error)}"
+    def place(self, error: InputError) -> str:
+        """The line and the section."""
+        section, key = self._place(error.argument) if error.argument else (self.section, self.key)
+        line = _line(self.lines, section, key) if key else ""
+        study = "the study " if error.text.startswith(("has ", "needs ")) else ""
+        return line + (f"[{section}] " if section else study)
 
 
 def refused(section: str, *parts: Any, key: str = "") -> InputError:
@@ -249,13 +323,10 @@ def refused(section: str, *parts: Any, key: str = "") -> InputError:
     return error
 
 
-def placed(
-    error: InputError, section: str = "", within: str = "", lines: Sequence[str] = ()
-) -> InputError:
+def placed(error: InputError, section: str = "", lines: Sequence[str] = ()) -> InputError:
     """An error in the words of a study file: in a section, unless it names its own."""
     known = error.surface if isinstance(error.surface, Keys) else Keys()
-    where = section or known.section, known.key, within + known.within
-    error.surface = Keys(*where, tuple(lines) or known.lines)
+    error.surface = Keys(section or known.section, known.key, tuple(lines) or known.lines)
     return error
 
 
@@ -297,7 +368,13 @@ def unknown(key: str, known: Sequence[str]) -> InputError:
     if key in FORMER:
         return refused("", f"has no key {key} any more; give {FORMER[key]}", key=key)
     near = get_close_matches(key[:MOST_SHOWN], known, n=1, cutoff=0.75)
-    suggestion = f"did you mean {near[0]!r}?" if near else f"it knows {', '.join(known)}"
+    section, name = place_of_key("", key)
+    of_another = section and name == key and [*known] in [*KEYS.values()]
+    suggestion = f"it knows {', '.join(known)}"
+    if near:
+        suggestion = f"did you mean {near[0]!r}?"
+    elif of_another and (section != "model" or "kind" not in known):
+        suggestion = f"put it under [{section}]"
     return refused("", f"has no key {key[:MOST_SHOWN]!r}; {suggestion}", key=key)
 
 
@@ -305,6 +382,7 @@ def unknown(key: str, known: Sequence[str]) -> InputError:
 
 
 MOST_BYTES = 2_000_000
+TOML = 'write key = value, texts in "quotes", paths with /, each [section] once'
 TOO_DEEP = "holds tables or lists nested too deep to be read; write them flat"
 MOST_DEEP = 100  # tables and lists in one another
 MOST_STEPS = 1_000  # of a dotted key: reading one takes time in proportion to their square
@@ -327,7 +405,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise InputError(f"there is no study file {str(path)!r}; check the path") from None
     except (OSError, ValueError) as error:  # of TOML, of UTF-8, of numbers with too many digits
-        raise InputError(f"{path} is not a readable TOML file: {error}") from None
+        raise InputError(f"{path} is not a readable TOML file: {error}; {TOML}") from None
     except RecursionError:
         raise InputError(f"{path} {TOO_DEEP}") from None
 
@@ -366,3 +444,27 @@ def _line(lines: Sequence[str], section: str, key: str) -> str:
         if wanted.startswith(name) and inside and len(name) > found[0]:
             found = (len(name), f"line {number}: ")
     return found[1]
+
+
+def check_keys(path: Path, what: str = "audit") -> None:
+    """Refuse a study file with unknown keys in its sections; the rest is checked by `Study`."""
+    content = read_toml(path)
+    faults = [one for one in _keys(content) if one[2] not in KEYS[one[1]]]
+    if faults:
+        lines, more = lines_of(path), len(faults) - MOST_PROBLEMS
+        found = [
+            str(placed(unknown(key, KEYS[of]), at, lines)) for at, of, key in faults[:MOST_PROBLEMS]
+        ]
+        rest = f"; and {more:,} more" if more > 0 else ""
+        raise InputError(f"{path}: {'; '.join(found)}{rest}")
+    if what != "audit" and what not in content:
+        raise InputError(f"the study has no [{what}]; add it: docs/study-file.md has examples")
+
+
+def _keys(content: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Section, its name in `KEYS`, and key, of every section that is known."""
+    yield from (("", "study", key) for key in content)
+    for name, table in content.items():
+        if isinstance(table, Mapping):
+            kind = f"model.{table.get('kind', 'DPMPM')}" if name == "model" else name
+            yield from ((name, kind, key) for key in table if kind in KEYS)

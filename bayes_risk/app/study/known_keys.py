@@ -1,42 +1,9 @@
-"""Keys of a study file by section: an unknown one is found before what takes long is imported.
+"""Names of keys of a study file by section, of models by kind.
 
 ``TEXT`` is made from the sections by `docs/generate_study_file.py`.
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any
-
-from bayes_risk._core.errors import InputError
-
-from .keys import MOST_PROBLEMS, lines_of, placed, read_toml, unknown
-
-
-def check_keys(path: Path, what: str = "audit") -> None:
-    """Refuse a study file with unknown keys in its sections; the rest is checked by `Study`."""
-    content = read_toml(path)
-    faults = [one for one in _keys(content) if one[2] not in KEYS[one[1]]]
-    if faults:
-        lines, more = lines_of(path), len(faults) - MOST_PROBLEMS
-        found = [
-            str(placed(unknown(key, KEYS[of]), at, "", lines))
-            for at, of, key in faults[:MOST_PROBLEMS]
-        ]
-        rest = f"; and {more:,} more" if more > 0 else ""
-        raise InputError(f"{path}: {'; '.join(found)}{rest}")
-    if what != "audit" and what not in content:
-        raise InputError(f"the study has no [{what}]; add it: docs/study-file.md has examples")
-
-
-def _keys(content: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Section, its name in `KEYS`, and key, of every section that is known."""
-    yield from (("", "study", key) for key in content)
-    for name, table in content.items():
-        if isinstance(table, Mapping):
-            kind = f"model.{table.get('kind', 'DPMPM')}" if name == "model" else name
-            yield from ((name, kind, key) for key in table if kind in KEYS)
-
 
 TEXT = """\
 study: title random_seed data model release attribute history identification utility context
@@ -63,6 +30,7 @@ thresholds: attribute_gain attribute_log_bayes_factor share_not_audited group_ga
     linked_records certain_persons public share_unreliable rhat membership_auc
     membership_log_bayes_factor accept_simulated utility
 output: folder confidential release keep_labels redact min_count
+attribute.intruder: knows_records largest other knows_totals groups in_file household
 model.CART: kind order min_leaf bootstrap smoothing floor missing_numbers weights models
 model.Chain: kind parts draws tune chains missing_numbers weights
 model.DPMPM: kind n_classes concentration_prior level_prior impossible columns draws tune chains

@@ -282,7 +282,7 @@ def made(
         try:
             return br.Impossible(value)
         except InputError as error:
-            raise InputError(key, f": {error}") from None
+            raise InputError(key, f": {error.text}") from None
     if isinstance(value, FunctionName):
         return made([value], **how)[0]
     if isinstance(value, list) and value and isinstance(value[0], FunctionName):

@@ -305,10 +305,13 @@ def check_agreement(study: Study) -> None:
     for who, asks, there, what in excluded:
         if asks and there:
             raise refused(*who, f"does not go with {what}; leave one of them out")
-    for key in ("levels", "coarsen") if study.data.columns is not None else ():
-        for name in sorted({*getattr(study.data, key)} - {*study.data.columns}):
-            message = "which columns leaves out; add it there, or remove it here"
-            raise refused("data", key, f"names column {name!r}, {message}")
+    named = {("data", key): [*getattr(study.data, key)] for key in ("levels", "coarsen")}
+    for name, where in study.weights_named().items():
+        named[where] = [name]
+    for where, names in named.items() if study.data.columns is not None else ():
+        for name in sorted({*names} - {*study.data.columns}):
+            message = "which [data] columns leaves out; add it there, or remove it here"
+            raise refused(*where[:1], where[1], f"names column {name!r}, {message}")
     for name in wanted.utility or ():
         if name not in UTILITIES:
             raise placed(unknown(name, UTILITIES), "thresholds.utility")
@@ -377,9 +380,9 @@ def candidate_study(study: Study, name: str, df: pd.DataFrame | None = None) -> 
         return one.with_record_columns(study.record_columns)
     except ValidationError as error:
         found = problems(error, (study._context or {}).get("lines", ()))
-        raise placed(found, within=f"[compare.{name}]: ") from None
+        raise placed(found).inside(f"[compare.{name}]") from None
     except InputError as error:
-        raise placed(error, within=f"[compare.{name}]: ") from None
+        raise placed(error).inside(f"[compare.{name}]") from None
 
 
 def _changed(study: Study, given: sections.CandidateSection) -> dict[str, Any]:

@@ -85,7 +85,7 @@ def of_columns(df: Any, columns: Sequence[str] | None) -> Any:
         raise InputError(
             "columns", list(columns), "is for a DataFrame, not Microdata; leave it out"
         )
-    return checked_table(df)[known_columns("columns", list(columns), list(df.columns))]
+    return checked_table(df)[known_columns("columns", list(columns), df)]
 
 
 def check_outcome(
@@ -258,7 +258,9 @@ class Request:
             "columns", modelled if columns is None else columns, modelled, "the model"
         )
         if not names:
-            raise InputError("columns names no column; name those to synthesise, or leave it out")
+            raise InputError(
+                "columns", "names no column; name those to synthesise, or leave it out"
+            )
         mask = fit.microdata.mask(records)
         rng = np.random.default_rng(random_seed)
         drawn = fit.n_draws > 0 and drawing != "plug-in"
@@ -351,7 +353,7 @@ def made_columns(
     names = known_columns("synthesized", release.synthesized, microdata.columns)
     without = [c for c in names if c not in modelled]
     if without:
-        raise InputError(f"the release has column {without[0]!r} synthesised, for which {lacking}")
+        raise InputError("synthesized", f"names {without[0]!r}, for which {lacking}; add it there")
     return [c for c in modelled if c in names]
 
 

@@ -164,7 +164,7 @@ columns=None)
         if data.numbers:
             raise InputError(
                 f"columns {data.numbers} are numbers, and DPMPM models categories; cut them into "
-                "classes (pandas.cut), or use Regression"
+                "classes (`pandas.cut`), or use Regression"
             )
         columns = Columns.of(levels=range(len(data.columns)))
         alpha = powers_of(weights, data, "" if self.impossible is None else "impossible")

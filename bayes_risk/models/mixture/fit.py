@@ -188,14 +188,14 @@ class MixtureFit(Fitted):
                 "classes",
                 "own",
                 "is not offered for a fit with record weights: a record would leave its trace in "
-                'its own class, whatever its weight; use classes="new"',
+                'its own class, whatever its weight; use `classes="new"`',
             )
         if classes == "own" and self.prior.zeros is not None:
             raise InputError(
                 "classes",
                 "own",
                 "is not offered together with impossible: what is possible would have to be "
-                'normalised in each class apart; use classes="new"',
+                'normalised in each class apart; use `classes="new"`',
             )
 
     def knowing(

@@ -405,7 +405,7 @@ class Mixture(MixtureModel[MixtureFit]):
     def _coded(self, df: pd.DataFrame, **how: Any) -> Microdata:
         checked_table(df)
         numbers = [c for c, family in self.families.items() if family != "category"]
-        known_columns("families", list(self.families), list(df.columns))
+        known_columns("families", list(self.families), df)
         numbers += [] if self.exposure is None else [self.exposure]
         absent = stand_ins(df, numbers) if how["missing"] == "level" else {}
         how["missing_numbers"] = absent | dict(how["missing_numbers"] or {})

@@ -263,7 +263,7 @@ class PoissonMixture(MixtureModel[PoissonMixtureFit]):
         return [c for c in columns if c not in (*self.covariates, self.exposure)]
 
     def _coded(self, df: pd.DataFrame, **how: Any) -> Microdata:
-        known_columns("covariates", list(self.covariates), list(checked_table(df).columns))
+        known_columns("covariates", list(self.covariates), checked_table(df))
         numbers = [c for c in df.columns if c not in self.covariates]
         return Microdata.from_frame(df, numbers=numbers, **how)
 

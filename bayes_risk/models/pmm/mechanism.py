@@ -509,7 +509,7 @@ class PMMMechanism:
             raise InputError(
                 f"there are {count:,} combinations of values that the deleted ones may be filled "
                 f"in with, more than the {MAX_FILLS:,} that can be enumerated; cut numbers into "
-                'categories, synthesise fewer columns, or use later="genuine"'
+                'categories, synthesise fewer columns, or use `later="genuine"`'
             )
         values = list(product(*(step.values for step in steps)))
         shares = product(*(step.shares for step in steps))

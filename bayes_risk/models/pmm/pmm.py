@@ -225,7 +225,7 @@ class PMMFit(Fitted):
             raise InputError(
                 f"these targets and guesses need the models fitted to {len(found):,} sets of "
                 f"records, more than {MAX_REFITS}; audit fewer targets at a time (targets), or "
-                'assume selection="known"'
+                'assume `selection="known"`'
             )
         stage = f"refits, about {len(found) * self.base.seconds:.0f} s"
         tick = Ticker(progress, stage, len(found))

@@ -113,8 +113,8 @@ class Builder:
                 baked.append(column)
         if not baked:
             raise ModelError(
-                "build puts the number of rows into the model; leave shape= and size= out where "
-                "observed= or a parameter gives it, or use dims= or the shape of a pm.Data"
+                "build puts the number of rows into the model; leave `shape` and `size` out where "
+                "`observed` or a parameter gives it, or use `dims` or the shape of a pm.Data"
             )
         raise ModelError(
             f"build bakes values of {', '.join(map(repr, baked))} into the model, where no other "

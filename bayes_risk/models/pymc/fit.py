@@ -428,7 +428,7 @@ class PyMCFit(Synthesis):
                 "classes",
                 release.classes,
                 "is a mechanism of latent-class models; a release of the user's own model has "
-                'classes="new"',
+                '`classes="new"`',
             )
         return tuple(names)
 

@@ -413,7 +413,7 @@ def closed(fit: FittedPart) -> ExactPart:
         "plug-in",
         f"is offered for normal and log-normal regressions fitted here; column {fit.part.name!r} "
         f"has family {type(fit.part.family).__name__}, or draws brought from elsewhere: use "
-        'parameters="independent"',
+        '`parameters="independent"`',
     )
 
 

@@ -251,12 +251,7 @@ class Regression(Declaration):
         for name, formula in self.formulas.items():
             wanted.update(dict.fromkeys(parse(name, formula).columns))
             wanted.update(dict.fromkeys(trials_column(self.families.get(name))))
-        for name in wanted:
-            if name not in df.columns:
-                raise InputError(
-                    f"a formula names column {name!r}, which the table does not have; it has "
-                    f"{list(df.columns)}"
-                )
+        known_columns("formulas", wanted, df)
         return [c for c in df.columns if c in wanted]
 
 

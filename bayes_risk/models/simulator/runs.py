@@ -69,7 +69,7 @@ def run_of(
         found = EncodedRelease.of(given, data)
     except InputError as error:
         raise InputError(
-            "generator", f"returned tables that do not fit the table it was given: {error}"
+            "generator", f"returned tables that do not fit the table it was given: {error.text}"
         ) from None
     return RunFiles(found.codes, found.corresponds)
 

@@ -215,7 +215,7 @@ class CARTFit(Synthesis):
 
     def _made(self, release: EncodedRelease, l: int = 0) -> list[Tree]:
         """The trees that made data set l of a release."""
-        lacking = f"there is no tree; there are trees of {self.order}"
+        lacking = f"there is no tree; the model has `order={self.order}`"
         names = made_columns(release, self.microdata, self.order, lacking)
         columns = self.microdata.columns
         return [tree for tree in self._trees(l, release.m) if columns[tree.column] in names]
@@ -238,7 +238,7 @@ class CARTFit(Synthesis):
             raise InputError(
                 "floor",
                 self.model.floor,
-                "is for files made elsewhere; fit with floor=None to synthesise",
+                "is for files made elsewhere; leave it out to synthesise",
             )
         kind, genuine, mask = self._kind(request.parameters), self.microdata.codes, request.mask
         shares: list[Shares] = []  # of each tree's leaves, as far as drawn
@@ -407,7 +407,7 @@ class CART(Declaration):
                 raise InputError(
                     "floor",
                     self.floor,
-                    "is for plain draws; give bootstrap='none', and no smoothing",
+                    "is for plain draws; give `bootstrap='none'`, and no smoothing",
                 )
 
     def synthesizes(self, columns: Sequence[str]) -> list[str]:
@@ -546,7 +546,7 @@ class CART(Declaration):
         if not isinstance(models, SynthpopModels):
             raise InputError(
                 f"models is a {type(models).__name__}; give what was read: "
-                'br.read_synthpop("export", models="models.json.gz").models'
+                'br.read_synthpop("export", `models="models.json.gz"`).models'
             )
         if order is not None and list(order) != list(models.synthesized):
             raise InputError(

@@ -333,8 +333,9 @@ def check_made(
     if n_strange:
         raise InputError(
             f"the release shows {n_strange:,} values of column {data.columns[tree.column]!r} in a "
-            f"leaf or node {how}, so these trees did not make it; audit a release with the fit "
-            "that made it (where: fit.report_mismatch(release)), or give the trees a floor"
+            f"leaf or node {how}, so these trees did not make it; audit a release with the model "
+            "that made it (where: `fit.report_mismatch(release)`), or give the trees a `floor` and "
+            '`bootstrap="none"`'
         )
 
 

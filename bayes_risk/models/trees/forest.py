@@ -96,7 +96,7 @@ class ForestFit(Fitted):
 
     def _made(self, release: EncodedRelease) -> list[Trees]:
         """The forests that made a release."""
-        lacking = f"there is no forest; there are forests of {self.order}"
+        lacking = f"there is no forest; the model has `order={self.order}`"
         names = made_columns(release, self.microdata, self.order, lacking)
         made = [self.forests[self.order.index(name)] for name in names]
         replaced = release.replaced
@@ -428,7 +428,7 @@ chain='all-others')
                 "chain",
                 "earlier-only",
                 "is for columns of which the same records are replaced, and records differ "
-                'between columns; use chain="all-others"',
+                'between columns; use `chain="all-others"`',
             )
         return {data.columns.index(c): masks[c] for c in names}
 
@@ -442,7 +442,7 @@ chain='all-others')
                 f": the record of row {row} is in the bootstrap sample of all {len(trees)} trees "
                 f"of column {data.columns[trees.column]!r}, so no tree may vote for it "
                 f"({int(everywhere.sum())} such records); give more trees (n_trees), or "
-                "votes='all'",
+                "`votes='all'`",
             )
 
 
@@ -508,7 +508,7 @@ def _check(data: Microdata, column: int, predictors: Ints, rows: Ints) -> None:
     if isinstance(data.variables[column], Number):
         raise InputError(
             f"column {name!r} is a number, and forests synthesise categories; use "
-            "CART for it, or cut it into categories first (pandas.cut)"
+            "CART for it, or cut it into categories first (`pandas.cut`)"
         )
     if len(rows) < 2:
         raise InputError(

@@ -81,7 +81,7 @@ class RpartTree(Tree):
                 f"{stay:,} synthetic records stay above the leaves of the tree of {self.name!r}, "
                 "whose splits give them no side; synthpop then takes a leaf at random, which is "
                 "not offered: synthesise again with other levels, or take "
-                'br.models.CART(..., bootstrap="none", floor=...), whose trees are assumed'
+                'CART with `bootstrap="none"` and a `floor`, whose trees are assumed'
             )
         return found
 
@@ -123,7 +123,7 @@ def trees_of_releases(models: SynthpopModels, data: Microdata) -> tuple[tuple[Rp
             "the release was made with proper = TRUE: each tree was grown on a bootstrap sample "
             "of the records, which synthpop does not keep, so what its leaves hold is not known; "
             "synthesise with proper = FALSE, or take trees that are assumed, and plain draws from "
-            'them: br.models.CART(..., bootstrap="none", floor=...) and made.release(proper=False)'
+            'them: CART with `bootstrap="none"`, a `floor` and `parameters="plug-in"`'
         )
     for name in models.synthesized:
         how = models.smoothing.get(name)
@@ -131,7 +131,7 @@ def trees_of_releases(models: SynthpopModels, data: Microdata) -> tuple[tuple[Rp
             raise InputError(
                 f"column {name!r} was smoothed ({how!r}): the release shows no values of the "
                 'leaves, and how synthpop smooths is not offered; synthesise with smoothing = "", '
-                'or audit the other columns, or take br.models.CART(..., smoothing="kde") as '
+                'or audit the other columns, or take CART with `smoothing="kde"` as '
                 "assumed"
             )
     columns, out = (

@@ -289,8 +289,8 @@ def _check_groups(attack: AttackScenario) -> None:
     if groups is None:
         if not inferred:
             raise InputError(
-                'the release has no groups, and groups="known" needs them: keep the Release '
-                'that synthesize made, or give Intruder(groups="inferred")'
+                'the release has no groups, and `groups="known"` needs them: keep the release '
+                'as it was made, or give `groups="inferred"`'
             )
         return
     for l in range(attack.release.m):
