@@ -98,9 +98,10 @@ def check_discrete(name: str, column: pd.Series, n_values: int, where: str) -> N
     """Refuse numbers with too many values to be levels."""
     if pd.api.types.is_numeric_dtype(column) and n_values > MAX_LEVELS:
         raise InputError(
-            f"key {name!r}{where} has {n_values:,} distinct values, more than {MAX_LEVELS:,}; give "
-            "it a `radius`, or cut it into the same categories in all files (`pandas.cut`); if its "
-            "numbers are codes, declare them in `levels` (`astype('category')`)"
+            f"key {name!r} (`{column.dtype}`){where} has {n_values:,} distinct values, more than "
+            f"{MAX_LEVELS:,}, and looks continuous; give it a `radius`, or cut it into the same "
+            "categories in all files (`pandas.cut`); if its numbers are codes, declare them in "
+            "`levels` (`astype('category')`)"
         )
 
 
@@ -225,13 +226,14 @@ def rows_correspond(original: pd.DataFrame, releases: Any, given: Any, **needs: 
     if not other if given is None else checked_flag("corresponds", given):
         return True
     tables = [None, *as_tables(releases)]
-    why = f"{place_of(other, tables[other])} has {sizes[other - 1]:,} rows and the original {n:,}"
+    why = f"{place_of(other, tables[other])} has {sizes[other - 1]} records and the original {n}"
     why = "`corresponds` is false" if given is False else why
     for what in (name for name, is_needed in needs.items() if is_needed):
         raise InputError(
             what,
-            f"is of records, and {why}; leave it out, name columns that were drawn afresh in "
-            "`synthesized`, or give the original's records, one row each",
+            f"is of records, and {why}, so that rows correspond to none; leave it out, name "
+            "columns that were drawn afresh under `synthesized`, or give the original's records, "
+            "one row each",
         )
     return False
 

@@ -445,8 +445,8 @@ def matched(original: pd.DataFrame, releases: Any, how: MatchingOptions) -> tupl
     tables.by_person(how.person)
     if population is not None and tables.n_persons < tables.n:
         raise InputError(
-            f"population counts people, and some have several records by person={how.person!r}; "
-            "give one record of each, or leave out population or person"
+            f"population counts people, and some have several records by `person={how.person!r}`; "
+            "give one record of each, or leave out `population` or `person`"
         )
     whose = persons_sought(sought, tables)
     own_rows = OwnRows.of(sought.place, tables.of_person(0), whose)
