@@ -23,6 +23,7 @@ WHOLE = 2**53 - 1  # up to here every whole number has a double of its own
 # Instead of declared levels: for files with value labels, and for delimited text
 WORDS, WRITTEN = ("labels", "codes"), ("text", "numbers")
 FOUND = "held"  # a category of the values that the table holds
+AMOUNTS = ', or take CART or Mixture with `missing="level"`, in which an amount may be missing'
 NONE_THERE = ": the original has none"
 TO_NUMBERS = "make it numbers (`pandas.to_numeric`), of a CSV with `decimal` and `na`"
 
@@ -164,10 +165,9 @@ class Number:
             values = shortest(values)
         bad = ~np.isfinite(values)
         if bad.any():
-            cure = ', or take CART or Mixture with `missing="level"`, in which an amount may be missing'
             raise InputError(
-                f"column {self.name!r} of {source} has {int(bad.sum())} missing or infinite values; "
-                f"fill them, or drop those records{cure if own else NONE_THERE}"
+                f"column {self.name!r} of {source} has {int(bad.sum())} missing or infinite "
+                f"values; fill them, or drop those records{AMOUNTS if own else NONE_THERE}"
             )
         check_magnitude(values, self.name, source)
         rounded = int((np.abs(values) > WHOLE).sum())

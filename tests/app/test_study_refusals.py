@@ -124,7 +124,7 @@ REFUSALS: dict[str, list[tuple[Any, ...]]] = {
          r"\[model\] order names \['a'\] more than once; name each column once"),
         # kind = "Forest"
         (FOREST | {"order": "amount"},
-         r'\[model\] order = "amount" needs the records to replace of each column: fit\(df,'),
+         r'\[model\] order = "amount" needs the records to replace of each column; give a'),
         (FOREST | {"dirichlet": -1},
          r"\[model\] dirichlet = -1.0; give a finite number, 0 \(plain vote shares\) or more"),
         # kind = "PMM"
