@@ -299,8 +299,8 @@ def radius_of(given: list[str]) -> dict[str, Any]:
         try:
             rule = Relative(units / 100) if number.endswith("%") else Absolute(units)
         except InputError as error:
-            reason = f": {error.text}"
-            raise InputError(f"--radius {part!r}{reason}") from None
+            wrong = error.text.partition("` ")[2]
+            raise InputError(f"--radius {part!r} {wrong}") from None
         radius[name] = as_setting(rule)
     return radius
 

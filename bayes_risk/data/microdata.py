@@ -160,7 +160,9 @@ class Microdata(Shown):
             else _variable(name, tables, declared.get(name), missing)
             for name in names
         )
-        codes = np.column_stack([v.encode(df[v.name], place_of(0, df)) for v in variables])
+        codes = np.column_stack(
+            [v.encode(df[v.name], place_of(0, df), own=True) for v in variables]
+        )
         return cls(codes=codes, variables=variables, index=df.index)
 
     def __repr__(self) -> str:

@@ -23,6 +23,8 @@ WHOLE = 2**53 - 1  # up to here every whole number has a double of its own
 # Instead of declared levels: for files with value labels, and for delimited text
 WORDS, WRITTEN = ("labels", "codes"), ("text", "numbers")
 FOUND = "held"  # a category of the values that the table holds
+AMOUNTS = ', or take CART or Mixture with `missing="level"`, in which an amount may be missing'
+NONE_THERE = ": the original has none"
 TO_NUMBERS = "make it numbers (`pandas.to_numeric`), of a CSV with `decimal` and `na`"
 
 Codes = npt.NDArray[np.int32]
@@ -71,13 +73,14 @@ class Variable:
                 number = pd.Index(levels).get_indexer(pd.Index(near))
         return np.append(number, len(self.levels) if self.missing else -1)[where].astype(np.int64)
 
-    def encode(self, column: pd.Series, source: str) -> Codes:
-        """Codes of a column; levels that were never declared are an error."""
+    def encode(self, column: pd.Series, source: str, own: bool = False) -> Codes:
+        """Codes of a column (``own``: of the original); undeclared levels are an error."""
         codes, absent = self.places(column), int(column.isna().sum())
         if absent and not self.missing:
+            cure = ', or make them a level of their own: `missing="level"`' if own else NONE_THERE
             raise InputError(
-                f"column {self.name!r} of {source} has {absent} missing values; fill or drop them, "
-                'or make them a level of their own: `missing="level"`'
+                f"column {self.name!r} of {source} has {absent} missing values; fill or drop "
+                f"them{cure}"
             )
         strange = codes < 0
         if strange.any():  # what it holds is not told
@@ -145,7 +148,7 @@ class Number:
         empty = bool(column.isna().any()) or not bool((column == missing).any())
         return cls(name, whole, column.dtype, missing=missing, empty=empty, single=single)
 
-    def encode(self, column: pd.Series, source: str) -> Array:
+    def encode(self, column: pd.Series, source: str, own: bool = False) -> Array:
         """The numbers of a column; missing and infinite ones are an error."""
         try:
             values = column.to_numpy(dtype=float, na_value=np.nan)
@@ -164,8 +167,7 @@ class Number:
         if bad.any():
             raise InputError(
                 f"column {self.name!r} of {source} has {int(bad.sum())} missing or infinite "
-                "values; fill them, drop those records, or take CART or Mixture with "
-                '`missing="level"`, in which an amount may be missing'
+                f"values; fill them, or drop those records{AMOUNTS if own else NONE_THERE}"
             )
         check_magnitude(values, self.name, source)
         rounded = int((np.abs(values) > WHOLE).sum())

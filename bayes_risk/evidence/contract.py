@@ -553,7 +553,7 @@ def drawn_as(fit: Fit, release: Release | EncodedRelease) -> str:
         return fit.parameters[0]
     if release.parameters not in fit.parameters:
         raise InputError(
-            f"the release has parameters={release.parameters!r} "
+            f"the release has `parameters={release.parameters!r}` "
             f"({PARAMETERS[release.parameters]}), and {model_name(fit)} has no evidence for "
             f"that; it has for {', '.join(map(repr, fit.parameters))}: audit the release with a "
             "model like the one that made it"
@@ -574,9 +574,9 @@ def why_all_must_be_known(fit: Fit, release: EncodedRelease) -> str:
     kind = drawn_as(fit, release)
     if kind == "plug-in" or (kind == "shared" and release.m > 1):
         return (
-            f"parameters={kind!r} with m = {release.m} is not offered by {model_name(fit)} for "
+            f"`parameters={kind!r}` with m = {release.m} is not offered by {model_name(fit)} for "
             "an intruder who does not know all other records; give "
-            'knows_records="all-but-target"'
+            '`knows_records="all-but-target"`'
         )
     return ""
 
@@ -585,7 +585,7 @@ def without_weights(intruder: Intruder) -> str:
     """Why there is no evidence for such an intruder under record weights."""
     return (
         f"{intruder.in_words()[:-1]}: not offered for a fit with record weights; give "
-        'knows_records="all-but-target"'
+        '`knows_records="all-but-target"`'
     )
 
 

@@ -298,8 +298,8 @@ class UnknownHouseholds:
             label = self.release.microdata.index[row]
             raise InputError(
                 f"the household of record {label!r} has more than {MOST:,} guesses, "
-                "combinations of those of its members; give fewer guesses (br.Listed, or more "
-                "knows_columns), or targets in smaller households"
+                "combinations of those of its members; give fewer guesses (`br.Listed`), more "
+                "`knows_columns`, or targets in smaller households"
             )
 
     def counted(self, cases: Targets) -> Targets:

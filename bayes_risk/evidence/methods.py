@@ -111,7 +111,7 @@ METHODS = {
         EvidenceMethod(
             "importance",
             "the published importance sampler over draws given the confidential table",
-            'use evidence="predictive"',
+            'use `evidence="predictive"`',
             EvidenceRunner.importance,
             min_ess=100.0,
             usual=False,
@@ -272,23 +272,23 @@ def _refusals(
 ) -> Iterator[tuple[Any, ...]]:
     """Why there is no method, or not that which is named, as `InputError` takes it; the first."""
     fit, can, intruder = problem.fit, problem.capabilities, problem.intruder
-    name, others = model_name(fit), 'give knows_records="all-but-target"'
+    name, others = model_name(fit), 'give `knows_records="all-but-target"`'
     if own := question.refusal(problem):
         yield (own,)
     if problem.in_file is not None:
         if question is not ATTRIBUTES:
-            yield "in_file", "is for attribute_risk alone; leave it out of this intruder"
+            yield "in_file", "is for attribute risk alone; leave it out of this intruder"
         if evidence not in (None, "predictive"):
-            yield "evidence", evidence, "is not offered with in_file; leave it out"
+            yield "evidence", evidence, "is not offered with `in_file`; leave it out"
         if why := shows_members(problem, "in_file", "leave it out"):
             yield (why,)
     if problem.households is not None:
         if not question.households:
-            yield "household", "is for attribute_risk and membership; leave it out of this intruder"
+            yield "household", "is for attribute risk and membership; leave it out of this intruder"
         if evidence not in (None, "predictive"):
-            yield "evidence", evidence, "is not offered with household; leave it out"
+            yield "evidence", evidence, "is not offered with `household`; leave it out"
     if intruder.is_competitor:
-        knows = f"knows_records={intruder.knows_records!r}"
+        knows = f"`knows_records={intruder.knows_records!r}`"
         if not any(offer.name in COMPETITORS for offer in can.offers):
             yield (f"{knows} is not offered by {name}; it is by PoissonMixture; {others}",)
         if evidence is not None:
@@ -310,7 +310,7 @@ def _refusals(
             f"the rows of the release are not the original's records, and {name} "
             "has no evidence for that and this intruder; it is offered by mixtures "
             "and Marginals, and by PyMCModel, Regression and CART for "
-            'knows_records="all-but-target"',
+            '`knows_records="all-but-target"`',
         )
     if intruder.knows_less and not intruder.is_competitor and "knowing" not in can:
         yield (f"{intruder.in_words()[:-1]}: {name} offers no evidence for that; {others}",)

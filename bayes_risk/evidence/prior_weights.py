@@ -218,7 +218,7 @@ def _of_number(name: str, z: Codes, cases: Targets, q: int) -> Array:
                 "prior",
                 "release",
                 f": no released value of {name!r} lies in the grid of some target; give a wider "
-                "grid, or a Density",
+                "grid, or `Density({...})`",
             )
         out[kept, u] = np.log(np.diff(below) / m + 1.0)[where]
     return out

@@ -213,12 +213,12 @@ def _unknown_households(
     """Households of an intruder who knows no member; and the intruder, knowing relations too."""
     if intruder.household == KNOWN:
         return None, intruder
-    model, setting = capabilities.fit_for("household"), f"household={intruder.household!r}"
+    model, setting = capabilities.fit_for("household"), f"`household={intruder.household!r}`"
     if model is None:
         raise InputError(
             f"{model_name(fit)} does not offer {setting} for this release; NestedDPMPM, mixtures, "
             "Regression and CART do, without weights, smoothing and floor; or audit the household "
-            "alone: its members as targets, Intruder(knows_records=labels_of_all_others)"
+            "alone: its members as `targets`, all others in `knows_records`"
         )
     given, number = intruder.household_of(fit.microdata.index), model.number
     number = given if number is None else number
@@ -228,7 +228,9 @@ def _unknown_households(
             right = f"differs from column {model.id!r} of the model; leave it out"
             raise InputError(f"households {right}")
     if number is None:
-        raise InputError(f"{setting} needs the household of each record; give households=df['hid']")
+        raise InputError(
+            f"{setting} needs the household of each record; give `households=df['hid']`"
+        )
     if intruder.household == "composition":
         if not model.relate:
             raise InputError(

@@ -55,9 +55,10 @@ def check_discrete(name: str, column: pd.Series, n_values: int, where: str) -> N
     """Refuse numbers with too many values to be levels."""
     if pd.api.types.is_numeric_dtype(column) and n_values > MAX_LEVELS:
         raise InputError(
-            f"key {name!r}{where} has {n_values:,} distinct values, more than {MAX_LEVELS:,}; give "
-            "it a `radius`, or cut it into the same categories in all files (`pandas.cut`); if its "
-            "numbers are codes, declare them in `levels` (`astype('category')`)"
+            f"key {name!r} (`{column.dtype}`){where} has {n_values:,} distinct values, more than "
+            f"{MAX_LEVELS:,}, and looks continuous; give it a `radius`, or cut it into the same "
+            "categories in all files (`pandas.cut`); if its numbers are codes, declare them in "
+            "`levels` (`astype('category')`)"
         )
 
 

@@ -452,7 +452,7 @@ class Population(Shown):
             raise InputError(
                 f"{cells:,} combinations of {list(self.keys)} are rarer in the population than in "
                 f"the sample ({short.sum():,} of {len(N):,} records), so it cannot be a sample of "
-                f"it; code the keys alike in both, or estimate the counts (Population.log_linear)"
+                f"it; code the keys alike in both, or estimate the counts (`Population.log_linear`)"
             )
         return np.maximum(F, N)
 

@@ -96,8 +96,9 @@ class MatchingQuestion:
         tables.by_person(how.person)
         if how.population is not None and tables.n_persons < tables.n:
             raise InputError(
-                f"population counts people, and some have several records by person={how.person!r}"
-                "; give one record of each, or leave out population or person"
+                "population counts people, and some have several records by "
+                f"`person={how.person!r}`; give one record of each, or leave out `population` or "
+                "`person`"
             )
         asked = cls(how, known, synthesized, rules, own, tables, original, np.arange(tables.n))
         asked._find_targets(how.targets)
@@ -439,13 +440,14 @@ def rows_correspond(n: int, releases: Any, given: Any, **needs: bool) -> bool:
     if not other if given is None else checked_flag("corresponds", given):
         return True
     why = (
-        f"{place_of(other, tables[other - 1])} has {sizes[other - 1]:,} rows and the original {n:,}"
+        f"{place_of(other, tables[other - 1])} has {sizes[other - 1]} records and the original {n}"
     )
     why = "`corresponds` is false" if given is False else why
     for what in (name for name, is_needed in needs.items() if is_needed):
         raise InputError(
             what,
-            f"is of records, and {why}; leave it out, name columns that were drawn afresh in "
-            "`synthesized`, or give the original's records, one row each",
+            f"is of records, and {why}, so that rows correspond to none; leave it out, name "
+            "columns that were drawn afresh under `synthesized`, or give the original's records, "
+            "one row each",
         )
     return False

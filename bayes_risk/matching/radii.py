@@ -123,7 +123,7 @@ class SD:
         _checked("SD", self.k, "multiple of the standard deviation")
         whole = isinstance(self.groups, Integral) and not isinstance(self.groups, bool)
         if not whole or self.groups < 1:
-            raise InputError(f"SD(groups={shown(self.groups)}); give a whole number >= 1")
+            raise InputError(f"`SD(groups={shown(self.groups)})`; give a whole number >= 1")
         object.__setattr__(self, "groups", int(self.groups))
 
     def ends(self, y: Array, column: Array) -> tuple[Array, Array]:
@@ -133,11 +133,11 @@ class SD:
         count = np.bincount(group, minlength=self.groups)
         few, n = int((count[own] < 2).sum()), len(column)
         if few and self.groups > 1:  # one record, or none, has no standard deviation
-            cure = f"SD({self.k:g}, groups={max(n // 4, 1)}) or fewer" if n > 3 else "Absolute(...)"
+            cure = f"`SD({self.k:g}, groups={max(n // 4, 1)})`" if n > 3 else "`Absolute(...)`"
             raise InputError(
-                f"SD(groups={self.groups}) of {n:,} records leaves {few:,} of {len(y):,} "
+                f"`SD(groups={self.groups})` of {n:,} records leaves {few:,} of {len(y):,} "
                 f"targets in a group of fewer than two, of which there is no standard deviation; "
-                f"give fewer groups ({cure})"
+                f"give fewer groups: {cure}"
             )
         mean = np.bincount(group, column, self.groups) / np.maximum(count, 1)
         square = np.bincount(group, (column - mean[group]) ** 2, self.groups)
@@ -170,7 +170,9 @@ class Quantile:
     def __post_init__(self) -> None:
         _checked("Quantile", self.q, "share")
         if self.q > 1:
-            raise InputError(f"Quantile({shown(self.q)}) is not a share; give a number from 0 to 1")
+            raise InputError(
+                f"`Quantile({shown(self.q)})` is not a share; give a number from 0 to 1"
+            )
 
     def ends(self, y: Array, column: Array) -> tuple[Array, Array]:
         ordered = np.sort(column)

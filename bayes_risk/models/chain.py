@@ -243,10 +243,10 @@ def _together(
             first, as_first, those = columns.setdefault(name, (k, variable, codes))
             if as_first.n_levels != variable.n_levels or not np.array_equal(those, codes):
                 kinds = ["a category" if v.n_levels else "a number" for v in (as_first, variable)]
-                cure = "name its missing_numbers" if kinds[0] == kinds[1] else "list its levels"
+                cure = "name its `missing_numbers`" if kinds[0] == kinds[1] else "list its `levels`"
                 raise InputError(
                     f"column {name!r} is {kinds[0]} to part {first} of the chain and {kinds[1]} "
-                    f"to part {k}, with other codes; {cure}, or make it a pandas category"
+                    f"to part {k}, with other codes; {cure} (or make it a `pandas.Categorical`)"
                 )
             if name in own:
                 columns[name] = k, variable, codes

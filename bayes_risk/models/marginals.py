@@ -125,7 +125,7 @@ class MarginalsFit(Synthesis):
             why = (
                 f"m = {release.m} data sets with a draw of the parameters each are not offered to "
                 "an intruder who does not know all other records; give a release of one data set, "
-                'or of parameters="shared"'
+                'or of `parameters="shared"`'
             )
             return Capabilities([Offer("exact", refusal=why)])
         found = offers(self, "factors", "knowing", "log-prior", computed=("exact",))

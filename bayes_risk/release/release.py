@@ -235,9 +235,10 @@ class Release(Shown):
         rows, n, why = len(self.datasets[0]), len(microdata.index), self._why_aligned(microdata)
         if why and rows != n:
             raise InputError(
-                f"{place_of(1, self.datasets[0])} has {rows:,} records and the original {n:,}, and "
-                f"{why}; give the original's records, one row each, or leave out of the model's "
-                "`columns` whatever was not synthesised"
+                f"{place_of(1, self.datasets[0])} has {rows} records and the original {n}; any "
+                "number will do only where every column of the model was synthesised afresh for "
+                f"everybody, and {why}: give the original's records, one row each, or leave out of "
+                "the model what stays"
             )
         tables, there = read_rows(microdata.index, self.datasets, True if why else None)
         return tables, all(there)
@@ -248,10 +249,10 @@ class Release(Shown):
         if kept:
             return f"column {kept[0]!r} was not"
         if self.records is not None:
-            return "records= states that some records were not"
+            return "`records` states that some records were not"
         if self.groups is not None:
-            return "groups= states which records share a total"
-        return 'classes="own" draws each row from a record\'s own class' * (self.classes == "own")
+            return "`groups` states which records share a total"
+        return '`classes="own"` draws each row from a record\'s own class' * (self.classes == "own")
 
     def replaced(self, n: int) -> Flags:
         """Which of the n records had their values replaced."""

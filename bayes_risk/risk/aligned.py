@@ -309,7 +309,7 @@ def _checked(each: list[AttributeEvidence], t: int, same_table: bool) -> list[st
         raise InputError(
             f"the guesses of {what} were searched under the prior "
             f"[{priors.prior_in_words(one.searched)}], and those left out have no evidence; list "
-            "all of them: give JointGrid a larger budget, or coarser grids"
+            "all of them: give a larger `budget`, or coarser grids"
         )
     if one.way == "weaker" or (one.cases.known is None) != (last.cases.known is None):
         raise InputError(

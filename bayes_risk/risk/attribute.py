@@ -233,7 +233,7 @@ class AttributeEvidence(Shown, Saved):
             raise InputError(
                 "these guesses were searched coarse to fine, guided by "
                 f"{priors.prior_in_words(self.searched)}; other priors may lead elsewhere: gather "
-                "the evidence anew with search_prior, or give JointGrid a larger budget"
+                "the evidence anew (`search_prior`), or give a larger `budget`"
             )
         context = PriorContext(self.microdata, self.cases, self.encoded, self.base)
         if self.way == JOINED:  # each of its releases would be another prior

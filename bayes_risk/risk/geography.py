@@ -138,7 +138,7 @@ def geography(
             )
         places = (population[name] for name in names)
         actual = np.column_stack(
-            [Number.of(p, str(p.name)).encode(p, "population") for p in places]
+            [Number.of(p, str(p.name)).encode(p, "population", own=True) for p in places]
         )
     if distance == "haversine":
         counted = risk.guesses[np.isfinite(risk.log_prior)][:, pair]

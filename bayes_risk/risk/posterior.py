@@ -130,7 +130,7 @@ def weigh(
         raise InputError(
             f"for {int(refuted.sum())} of {log_p.shape[1]} distinct targets the release rules out "
             "every guess that the prior allows; give a prior with some mass on every guess: "
-            'MixedPrior([(0.99, prior), (0.01, "uniform")])'
+            '`MixedPrior([(0.99, prior), (0.01, "uniform")])`'
         )
     check_possible(log_p)
     log_p -= log_sum(log_p)

@@ -172,7 +172,7 @@ def privacy_loss(evidence: AttributeEvidence | AttributeRisk) -> PrivacyLoss:
     if searched:
         raise InputError(
             "these guesses were searched coarse to fine, and those that the release speaks against "
-            "most were left out; give JointGrid a larger budget, or a coarser grid"
+            "most were left out; give a larger `budget`, or a coarser grid"
         )
     total = np.where(counted, of.log_evidence.sum(axis=0), np.nan)  # shape (G, U)
     check_possible(total)

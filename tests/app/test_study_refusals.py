@@ -9,7 +9,9 @@ import pytest
 
 import bayes_risk as br
 from bayes_risk.app.run.audit import tried_of
+from bayes_risk.app.study.keys import placed
 from bayes_risk.app.study.study import parse_study
+from tests.helpers.python_words import python_words
 
 COUNTS = {"kind": "PoissonMixture"}
 MM, TCMM = COUNTS | {"synthesizer": "MM"}, COUNTS | {"synthesizer": "TCMM", "quantile": 0.9}
@@ -122,7 +124,7 @@ REFUSALS: dict[str, list[tuple[Any, ...]]] = {
          r"\[model\] order names \['a'\] more than once; name each column once"),
         # kind = "Forest"
         (FOREST | {"order": "amount"},
-         r'\[model\] order = "amount" needs the records to replace of each column: fit\(df,'),
+         r'\[model\] order = "amount" needs the records to replace of each column; give a'),
         (FOREST | {"dirichlet": -1},
          r"\[model\] dirichlet = -1.0; give a finite number, 0 \(plain vote shares\) or more"),
         # kind = "PMM"
@@ -161,7 +163,7 @@ REFUSALS: dict[str, list[tuple[Any, ...]]] = {
         ({"parameters": "shared", "classes": "own"},
          r'\[release\] parameters = "shared" with \[release\] classes = "own" is not offered for'),
         ({"parameters": "shared"},
-         r'\[attribute\] parameters=.shared. with m = 2 is not offered by DPMPM',
+         r'\[release\] parameters = .shared. with m = 2 is not offered by DPMPM',
          {"attribute": {"intruder": {"knows_records": "none"}}}),
         ({"parameters": "one-mode", "m": 10},
          r"\[release\] m = 10 exceeds the 9 draws of a chain; fit with more draws",
@@ -177,7 +179,7 @@ REFUSALS: dict[str, list[tuple[Any, ...]]] = {
          r"\[release\] n = 5 is for releases of which .* 'status' stays"),
         ({"n": 5}, r'\[release\] n means nothing to kind = "Forest"; leave', {"model": FOREST}),
         ({"n": 5},
-         r"\[identification\] population is of records, and release 1 has 5 rows and the",
+         r"\[identification\] population is of records, and release 1 has 5 records and the",
          {"identification": {"known": [], "synthesized": ["sex"], "population": {"size": 99}}}),
         ({"files": []}, "give a list of paths"),
         ({"columns": ["x"]},
@@ -682,5 +684,6 @@ def files(tmp_path_factory):
 def test_what_does_not_fit_is_named(files, monkeypatch, place, said, message, others):
     monkeypatch.chdir(files)
     monkeypatch.setattr("bayes_risk.app.run.audit.fit_model", lambda *_, **__: 1 / 0)
-    with pytest.raises(br.InputError, match=message):
+    with pytest.raises(br.InputError, match=message) as caught:
         tried(study(place, said, others))
+    assert python_words(str(placed(caught.value))) == []

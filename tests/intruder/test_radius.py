@@ -192,9 +192,9 @@ def test_identify_takes_radii_of_known_keys_and_leaves_ends_out(tmp_path: Path) 
         (["age=0.1"], "radius names 'age', which is not a key (['a', 'income'])"),
         (
             ["income=-1"],
-            "--radius 'income=-1': Absolute(-1.0) is not a radius; give a finite number >= 0",
+            "--radius 'income=-1' is not a radius; give a finite number >= 0",
         ),
-        (["income=inf%"], "--radius 'income=inf%': Relative(inf) is not a relative radius"),
+        (["income=inf%"], "--radius 'income=inf%' is not a relative radius"),
     ],
 )
 def test_identify_names_what_is_wrong_with_a_radius(

@@ -198,8 +198,8 @@ def test_a_file_of_another_size_is_refused_with_what_to_ask_instead(files):
     done = call("short.csv", "--known", "age", "--synthesized", "job")[0]
     assert done.exit_code == 2
     said = " ".join(done.stderr.split())
-    assert "--known is of records, and release 1 has 20 records and the original 60, so" in said
-    assert "name columns that were drawn afresh under synthesized" in said
+    assert "--known is of records, and 'short.csv' has 20 records and the original 60, so" in said
+    assert "name columns that were drawn afresh under --synthesized" in said
 
 
 @pytest.mark.check

@@ -389,7 +389,7 @@ def test_bad_options():
     with pytest.raises(br.InputError, match="smoothing='spline'"):
         br.models.CART(["a"], smoothing="spline")
     fit = br.models.CART(["a"]).fit(table())
-    with pytest.raises(br.InputError, match="no tree; there are trees of"):
+    with pytest.raises(br.InputError, match="no tree; the model has order="):
         br.attribute_risk(fit, br.Release(datasets=[table()], synthesized=["b"]), evidence="exact")
     with pytest.raises(br.InputError, match="evidence='predictive' is not offered"):
         br.attribute_risk(fit, fit.synthesize(1), evidence="predictive")

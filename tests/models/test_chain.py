@@ -307,7 +307,7 @@ PARTS = {
     ),
     "is for a DataFrame": lambda: Marginals(columns=["sex"]).fit(br.Microdata.from_frame(JOBS)),
     "parts names column 'nope'": lambda: Chain([cart("nope")]).fit(PEOPLE),
-    "which sees sex, area, pay, tax: a formula names column 'job'": lambda: Chain(
+    "which sees sex, area, pay, tax: formulas names column 'job'": lambda: Chain(
         [Regression({"pay": "1 + job"}), cart("job")]
     ).fit(PEOPLE),
     "column 'pay' is a category to part 1 of the chain and a number to part 2": lambda: Chain(

@@ -193,7 +193,7 @@ def test_release_errors():
         fit.synthesize(columns=[])
     with pytest.raises(br.InputError, match="columns names column 'c'"):
         fit.synthesize(columns=["c"])
-    with pytest.raises(br.InputError, match="'c' synthesised, for which there is no forest"):
+    with pytest.raises(br.InputError, match="synthesized names 'c', for which there is no forest"):
         offered(fit, br.Release(datasets=[table()], synthesized=("a", "c")))
     with pytest.raises(br.InputError, match="24 records were replaced.*grown on 18"):
         offered(fit, replace(release, records=None))

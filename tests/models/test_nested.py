@@ -550,7 +550,7 @@ REFUSED = {
     "is a str; give br.Households": lambda: br.models.NestedDPMPM("hid"),  # type: ignore[arg-type]
     "is a list; give Impossible": lambda: nested(impossible=[{"age": [10]}]),
     "a function is not offered": lambda: fitted(br.Impossible(lambda df: df["age"] == 10)),
-    "rule 1 of `impossible` names 'mother.age'": lambda: fitted({"mother.age": [10]}),
+    "impossible: rule 1 names 'mother.age'": lambda: fitted({"mother.age": [10]}),
     "difference as two numbers": lambda: fitted({"relate": "child", "age - head.age": [3]}),
     "give spouse, the partner's relation": lambda: fitted({"spouse.age": [10], "age": [10]}),
     "spouse='wife' is not a relation": lambda: nested(spouse="wife").fit(table(Y), sample=False),

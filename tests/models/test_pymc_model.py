@@ -163,7 +163,9 @@ def test_requests_that_cannot_be_met(two):
     with pytest.raises(br.InputError, match="names 'r99'"):
         two.synthesize(1, records=["r99"])
     foreign = br.Release(datasets=[two_columns()], synthesized=["w"])
-    with pytest.raises(br.InputError, match="'w' synthesised, for which the model draws nothing"):
+    with pytest.raises(
+        br.InputError, match="synthesized names 'w', for which the model draws nothing"
+    ):
         offered(two, foreign)
     own = replace(two.synthesize(1, random_seed=1), classes="own")
     with pytest.raises(br.InputError, match="mechanism of latent-class models"):

@@ -101,7 +101,9 @@ def test_a_release_of_a_column_without_formula():
     df = DF[["x", "y"]]
     fit = Regression({"y": "1 + x"}).fit(df, draws=4, chains=2, random_seed=1)
     release = br.Release(datasets=[df], synthesized=["x"])
-    with pytest.raises(br.InputError, match="'x' synthesised, for which the model has no formula"):
+    with pytest.raises(
+        br.InputError, match="synthesized names 'x', for which the model has no formula"
+    ):
         br.attribute_risk(fit, release, guesses=br.Grid(percent=5))
 
 

@@ -440,7 +440,7 @@ def test_a_floor_has_its_limits():
     release = br.Release(datasets=[PEOPLE.drop(columns="pay")], synthesized=["job"])
     with pytest.raises(br.InputError, match="for each of the 3 values of column 'job' leaves noth"):
         br.attribute_risk(fit, release, guesses={"job": br.Levels()})
-    with pytest.raises(br.InputError, match="fit with floor=None to synthesise"):
+    with pytest.raises(br.InputError, match="leave it out to synthesise"):
         fit.synthesize(m=1)
     with pytest.raises(br.InputError, match="floor=0.4 is not offered with weights"):
         model.fit(PEOPLE.drop(columns="pay"), weights=np.full(8, 0.5))

@@ -387,7 +387,7 @@ def test_knowing_more_records_tells_more_of_the_others():
 def test_smoothed_numbers_are_refused_by_name():
     fit = br.models.CART(["num"], smoothing="kde").fit(larger(), random_seed=1)
     release = fit.synthesize(m=1, random_seed=2)
-    with pytest.raises(br.InputError, match="'num' is smoothed .* smoothing=None, or give knows_"):
+    with pytest.raises(br.InputError, match="'num' is smoothed .* no smoothing, or give knows_"):
         br.attribute_risk(
             fit, release, guesses=br.Grid(percent=5), intruder=br.Intruder(knows_records=0.5)
         )

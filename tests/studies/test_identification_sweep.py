@@ -98,7 +98,7 @@ def test_labels_stand_for_values(files):
     [
         ({}, {}, "over is empty"),
         ({"radii": [1]}, {}, "over='radii' is not known; give one of"),
-        ({"m": [5]}, {}, "over\\['m'\\]=5 is more than the 4 data sets"),
+        ({"m": [5]}, {}, "over\\['m'\\]=5 is more than the release has; give at most 4"),
         ({"m": []}, {}, "over\\['m'\\]=\\[\\]; give a dict of label"),
         ({"radius": [0.1]}, {}, "over\\['radius'\\]=\\[0.1\\]; give a dict"),
         ({"known": [["age"]]}, {}, "names 'age', which is not a key"),

@@ -476,7 +476,7 @@ def test_tornado_shows_the_ends_of_its_table(swept):
         ({}, None, "over is empty"),
         ({"priors": ["uniform"]}, None, "over='priors' is not known"),
         ({"prior": []}, None, "over\\['prior'\\]=\\[\\]; give"),
-        ({"m": [3]}, None, "m'\\]=3 is more than the 2 data sets"),
+        ({"m": [3]}, None, "m'\\]=3 is more than the release has; give at most 2"),
         ({"m": [1, 1]}, None, "names a value twice"),
         ({"classes": ["old"]}, None, "over\\['classes'\\]='old'"),
         ({"intruder": [1]}, None, "not an Intruder"),

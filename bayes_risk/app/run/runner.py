@@ -216,10 +216,10 @@ class Cost:
         """Stop where the ceiling cannot be promised."""
         if max_memory is not None and self.peak > bytes_of(max_memory):
             raise InputError(
-                f"the study needs up to {bytes_in_words(self.peak)}, and max_memory is "
+                f"the study needs up to {bytes_in_words(self.peak)}, and `max_memory` is "
                 f"{bytes_in_words(bytes_of(max_memory))}; audit fewer targets, use fewer guesses, "
-                "keep fewer draws, make fewer releases, run one worker (--jobs 1), or raise "
-                "max_memory"
+                "keep fewer draws, make fewer releases, run one worker (`n_jobs=1`), or "
+                "raise `max_memory`"
             )
 
     def __str__(self) -> str:

@@ -5,7 +5,7 @@ import os
 import re
 import shlex
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from inspect import signature
@@ -218,6 +218,8 @@ def files_in(value: Any) -> Iterator[Path]:
 # arguments that are keys of another name, where the section in question has none of theirs
 RENAMED = {
     "budget": ("attribute", "guess_budget"),
+    "max_memory": ("", "--max-memory"),
+    "backend": ("", "--backend"),
     "df": ("data", "path"),
     "original": ("data", "path"),
     "households": ("data", "household"),
@@ -246,7 +248,11 @@ def place_of_key(section: str, name: str) -> tuple[str, str]:
     return section, name
 
 
-IN_PYTHON = {
+PYTHON = {  # what stands in the place of a call or an argument that is no key
+    "max_memory": "--max-memory",
+    "n_jobs=1": "--jobs 1",
+    "Simulator(columns=...)": "[model] columns",
+    'MixedPrior([(0.99, prior), (0.01, "uniform")])': "{ mixture = [[0.99, ...], [0.01, ...]] }",
     "pandas.cut": '[data] coarsen, and "held" in [data] levels',
     "Density({...})": "{ density = { ... } }",
     'read_table(missing="level")': '[data] missing_codes = "level"',
@@ -254,9 +260,9 @@ IN_PYTHON = {
 }
 
 
-def toml_table(pairs: Iterable[tuple[str, str]]) -> str:
-    """A table in a line."""
-    return f"{{ {', '.join(f'{key} = {value}' for key, value in pairs)} }}"
+def snake_case(name: str) -> str:
+    """The key of a class."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
 def as_in_study(value: str) -> str:
@@ -292,20 +298,19 @@ class Keys(Surface):
 
     def named(self, code: str) -> str:
         """A key, with a value or without, or a table of keys; nothing: Python alone has it."""
+        if code in PYTHON or code.startswith("{"):
+            return PYTHON.get(code) or as_in_study(code)
         if found := re.fullmatch(r"(\w+)(?:=(.+))?", code):
             section, key = place_of_key(self.section, found[1])
             value = f" = {as_in_study(found[2])}" if found[2] else ""
-            of = [key for name in KEYS if name.startswith(section or "study") for key in KEYS[name]]
-            if key in of:
-                return f"[{section}] " * bool(section) + key + value
-            return f"{key}{value}" if value else ""
-        if code in IN_PYTHON:
-            return IN_PYTHON[code]
-        if code.startswith("{"):
-            return as_in_study(code)
+            known = any(key in KEYS[of] for of in KEYS if of.startswith(section or "study"))
+            return f"[{section}] " * bool(section and known) + f"{key}{value}" * bool(
+                known or value
+            )
         if found := re.fullmatch(r"([A-Z]\w*)\((.+)\)", code):
             pairs = re.findall(r"(?:(\w+)=)?([^,]+)(?:, )?", found[2])
-            return toml_table((key or found[1].lower(), as_in_study(value)) for key, value in pairs)
+            keys = (f"{key or snake_case(found[1])} = {as_in_study(v)}" for key, v in pairs)
+            return f"{{ {', '.join(keys)} }}"
         return ""
 
     def place(self, error: InputError) -> str:
@@ -313,7 +318,8 @@ class Keys(Surface):
         section, key = self._place(error.argument) if error.argument else (self.section, self.key)
         line = _line(self.lines, section, key) if key else ""
         study = "the study " if error.text.startswith(("has ", "needs ")) else ""
-        return line + (f"[{section}] " if section else study)
+        named = not error.argument and error.text.startswith("`")  # a key, with its own section
+        return line + (f"[{section}] " * (not named) if section else study)
 
 
 def refused(section: str, *parts: Any, key: str = "") -> InputError:

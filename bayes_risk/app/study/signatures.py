@@ -8,7 +8,6 @@ entry-point group ``bayes_risk.models`` has a section.
 
 import ast
 import inspect
-import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, fields, is_dataclass
@@ -52,6 +51,7 @@ from .keys import (
     bounds_of,
     misfit,
     refused,
+    snake_case,
     whole,
 )
 
@@ -252,7 +252,7 @@ def part(cls: type, without: Sequence[str] = (), under: str = "", **own: Any) ->
         hints = [arguments[k].annotation for k in required]
         hint: Any = hints[0] if len(hints) == 1 else tuple[tuple(hints)]  # type: ignore[misc]
         one = arguments[required[0]].replace(annotation=hint)
-        name = under or re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
+        name = under or snake_case(cls.__name__)
         keys[name] = field_of(one)
     keys |= {k: field_of(one) for k, one in arguments.items() if k not in required}
     first = {k: own[k] for k in own if k not in keys}

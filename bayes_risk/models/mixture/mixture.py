@@ -132,7 +132,7 @@ def truncation_binds(full: float, K: int, given: str = "") -> bool:
     if K == 1 or full <= SOMETIMES:
         return False
     warnings.warn(
-        f"all n_classes={K} classes are occupied in {100 * full:.0f} % of draws{given}: the "
+        f"all `n_classes={K}` classes are occupied in {100 * full:.0f} % of draws{given}: the "
         "truncation binds, and values far from all classes are thought impossible; fit again with "
         "more classes",
         TruncationWarning,
@@ -431,8 +431,8 @@ class Mixture(MixtureModel[MixtureFit]):
                 )
             if not isinstance(v, Number) and family != "category":
                 raise InputError(
-                    f"column {v.name!r} is read as a category, and its family is {family!r}; list "
-                    "it in numbers of Microdata.from_frame"
+                    f"column {v.name!r} is read as a category, and its family is {family!r}; leave "
+                    "it out of `families` (or list it in numbers of `Microdata.from_frame`)"
                 )
             present = data.codes[:, j][~_gone(data, j)]
             if family == "count":

@@ -165,7 +165,7 @@ class PoissonMixtureFit(MixtureFit):
             return Capabilities(offers(self, computed=("exact",)))
         why = (
             f"{self.model.kind} keeps totals, and what they reveal to an intruder who does "
-            "not know all other records is offered for competitors: give knows_records="
+            "not know all other records is offered for competitors: give `knows_records`: "
             '"second-largest" (with largest), "all-but-two" (with other) or "all-but-target"'
         )
         return Capabilities([Offer("exact", refusal=why)])

@@ -221,7 +221,7 @@ class Rules:
         wrong = ~self.allow(persons)
         if wrong.any():
             raise InputError(
-                f"`impossible` and spouse exclude {int(wrong.sum())} households of {source}, one "
+                f"`impossible` and `spouse` exclude {int(wrong.sum())} households of {source}, one "
                 f"with its head in row {persons.head_row[wrong.argmax()] + 1:,}; correct the rules "
                 "or the records"
             )
@@ -267,7 +267,7 @@ class _Reader(NamedTuple):
                 other = right.removeprefix(begin)
                 return RulePart("member", left, self._apart(left, other, given, r), other, of)
         right = f"{relate!r}, one of {own + person}, or 'head.' or 'spouse.' before one of {person}"
-        raise InputError(f"rule {r + 1} of `impossible` names {key!r}; give {right}")
+        raise InputError("impossible", f": rule {r + 1} names {key!r}; give {right}")
 
     def _levels(self, column: str, given: list[Hashable], r: int) -> Flags:
         starts = np.concatenate([[0], np.cumsum(self.data.n_levels)]).astype(np.int64)
@@ -278,8 +278,9 @@ class _Reader(NamedTuple):
         """Levels of two columns whose difference is from the first number to the second."""
         if len(given) != 2 or not all(is_number(x) for x in given):
             raise InputError(
-                f"rule {r + 1} of `impossible` must give a difference as two numbers, from and to: "
-                '{"relate": ["child"], "age - head.age": [-11, float("inf")]}'
+                "impossible",
+                f": rule {r + 1} must give a difference as two numbers, from and to: "
+                '`{"relate": ["child"], "age - head.age": [-11, 0]}`',
             )
         apart = self._values(column)[:, None] - self._values(other)
         with np.errstate(invalid="ignore"):
@@ -359,7 +360,7 @@ def _about_spouse(rule: list[RulePart], partner: RulePart | None, r: int) -> Ite
     names_it = any("spouse" in (c.whose, c.of) for c in rule)
     if names_it and partner is None:
         raise InputError(
-            f"rule {r + 1} of `impossible` names the spouse; give spouse, the partner's relation"
+            "impossible", f": rule {r + 1} names the spouse; give `spouse`, the partner's relation"
         )
     alone = names_it and all(c.whose != "member" for c in rule)
     for condition in rule:

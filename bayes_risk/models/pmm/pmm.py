@@ -479,7 +479,7 @@ def _check_selection(model: PMM, data: Microdata, chosen: Flags) -> None:
     if kept < max(2, model.donors):
         raise InputError(
             f"{kept} records lie in cells of {names} with more than {model.threshold}, too few to "
-            f"be donors={model.donors}; lower threshold, or name fewer identifying columns"
+            f"be `donors={model.donors}`; lower `threshold`, or name fewer identifying columns"
         )
     broken = ~allowed_rows(data, data.codes[~chosen], tuple(model.constraints))
     if broken.any():

@@ -59,9 +59,9 @@ from .posterior import (
 
 DIMS = ["chain", "draw"]  # of a posterior as ArviZ keeps it
 NOT_IMPUTED = (
-    'evidence="imputed" is offered for normal and log-normal regressions alone: records that are '
+    '`evidence="imputed"` is offered for normal and log-normal regressions alone: records that are '
     "not known have no density in closed form under other families; give "
-    'evidence="independent-releases", or a release of one data set'
+    '`evidence="independent-releases"`, or a release of one data set'
 )
 BROUGHT = (
     "draws brought from elsewhere cannot be drawn again, and an intruder who does "

@@ -240,8 +240,8 @@ class Regression(Declaration):
             ordered = ordered or name in (how.get("levels") or {})
             if isinstance(family, OrderedLogit) and not ordered:
                 raise InputError(
-                    f"column {name!r} is to be ordered, and its order is not given; make it "
-                    "an ordered pandas category, or list its levels from lowest to highest"
+                    f"column {name!r} is to be ordered, and its order is not given; list its "
+                    "`levels` from lowest to highest (or make it an ordered `pandas.Categorical`)"
                 )
         return data
 

@@ -239,7 +239,7 @@ class SimulatorFit(Fitted):
                 "columns",
                 list(columns),
                 f"are not those that the generator replaces, {made}; name these in "
-                "Simulator(columns=...)",
+                "`Simulator(columns=...)`",
             )
         rng = np.random.default_rng(random_seed)
         files = [self.microdata.decode(self.microdata.codes)] * m

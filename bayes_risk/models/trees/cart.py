@@ -174,14 +174,14 @@ class CARTFit(Synthesis):
             whose = "a floor" if self.of_release is None else "trees that were not grown here"
             return (
                 f"with {whose}, records that are not known are not summed over; give "
-                'knows_records="all-but-target"'
+                '`knows_records="all-but-target"`'
             )
         smoothed = [tree for tree in trees if self._smoothed(tree)]
         if smoothed:
             return (
                 f"column {self.microdata.columns[smoothed[0].column]!r} is smoothed by kernels, "
                 "and records that are not known cannot be summed over then; fit with "
-                'smoothing=None, or give knows_records="all-but-target"'
+                'no `smoothing`, or give `knows_records="all-but-target"`'
             )
         return ""
 

@@ -412,8 +412,8 @@ chain='all-others')
             raise InputError(
                 "order",
                 "amount",
-                "needs the records to replace of each column: fit(df, records={column: mask, "
-                "...}); or give order as a list of columns",
+                "needs the records to replace of each column (`fit(df, records={column: mask})`); "
+                "give a list of columns",
             )
         source, given = ("records", records) if amount else ("order", self.order)
         names = known_columns(source, list(given), data.columns)

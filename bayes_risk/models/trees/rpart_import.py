@@ -200,7 +200,7 @@ class TreeColumns:
                     raise InputError(
                         f"column {name!r} had missing values in R, and the original is read "
                         "without; give a number that no record has, which stands for them: "
-                        f"missing_numbers={{{name!r}: -9}}"
+                        f"`missing_numbers={{{name!r}: -9}}`"
                     )
                 values.append(float(missing))
             elif np.any(y == _value(level)):  # the level that says "none" is beyond all values
@@ -229,7 +229,7 @@ class TreeColumns:
             raise InputError(
                 f"column {column!r} is a category in the trees and a number in the original; make "
                 "it a category there: "
-                f"levels={{{column!r}: [...]}} of read_table, in a study [data.levels] {column}"
+                f"`levels={{{column!r}: [...]}}`"
             )
         values = self.apart(j)
         numbers = [_place(v, variable, levels) for v in values]

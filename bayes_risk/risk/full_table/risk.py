@@ -229,7 +229,7 @@ def full_table_risk(
         raise InputError(
             *given,
             f"is for listed guesses and not offered over a full table; give one of {list(PRIORS)} "
-            "or TruthFactor(f)",
+            "or `TruthFactor(10)`",
         )
     whole_number("keep", keep)
     if draws is not None:
@@ -242,8 +242,8 @@ def full_table_risk(
     if not 2 <= table.n_cells <= MAX_CELLS:
         raise InputError(
             f"the unknown columns have {table.n_cells:.3g} combinations of levels, and a full "
-            f"table at least 2 and at most {MAX_CELLS:,}; search a larger one with likeliest(...), "
-            "or let the intruder know more or fewer columns: Intruder(knows_columns=[...])"
+            f"table at least 2 and at most {MAX_CELLS:,}; name more or fewer columns in "
+            "`knows_columns` (or search a larger one: `likeliest`)"
         )
     begin_work()
     runner = EvidenceRunner(problem, method.name, sampling, n_jobs, progress)
@@ -289,7 +289,7 @@ def full_table_risk(
     warn_of_unreliable(
         risk.reliable[risk.case],
         f"largest k-hat {khat.max():.2f}, largest error of log odds {risk.mcse_log_odds.max():.2f}",
-        'give more draws, a longer fit, or prior="predictive"',
+        'give more draws, a longer fit, or `prior="predictive"`',
     )
     return risk
 
@@ -298,8 +298,8 @@ def _refusal(problem: AuditProblem) -> str:
     """Why there is no full table for a problem; or nothing."""
     if problem.intruder.is_competitor:
         return (
-            f"knows_records={problem.intruder.knows_records!r} asks about numbers, which have no "
-            "table; use attribute_risk"
+            f"`knows_records={problem.intruder.knows_records!r}` asks about numbers, which have no "
+            "table; leave the full table out (`attribute_risk`)"
         )
     if unchanged := int((~problem.release.replaced[problem.rows]).sum()):
         return (
@@ -312,8 +312,8 @@ def _refusal(problem: AuditProblem) -> str:
 TABLES = AuditQuestion(
     methods=("predictive", "independent-releases"),
     takes=("full-table",),
-    lacking="offers no full table: its predictives are not mixtures of products; list the values "
-    "with guesses=Listed(table) in attribute_risk, or use models.DPMPM",
+    lacking="offers no full table: its predictives are not mixtures of products; use DPMPM "
+    "(or list the values: `attribute_risk` with `guesses=Listed(table)`)",
     refusal=_refusal,
 )
 
