@@ -363,8 +363,11 @@ def _numbers(name: str, tables: Tables) -> list[Array]:
                 f"{len(values):,} records, which lie within no radius; correct them, or cut the "
                 "key into categories (pandas.cut) and leave it out of radius"
             )
-    column, files = found[0], np.concatenate(found[1 : tables.m + 1])
-    if np.nanmin(files) > np.nanmin(column) or np.nanmax(files) < np.nanmax(column):
+    ends = [
+        [end.reduce(values) for end in (np.fmin, np.fmax)]  # NaN of none
+        for values in (found[0], np.concatenate(found[1 : tables.m + 1]))
+    ]
+    if ends[1][0] > ends[0][0] or ends[1][1] < ends[0][1]:  # else no file is cut off
         size, key = tables.column(name).size, tables.key(name)
         found = [
             np.where(codes < size, values, key.values[codes])
