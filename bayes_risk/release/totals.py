@@ -165,7 +165,7 @@ def _sums(
     at = _partner((y, z), cells, own)
     unit = _unit(np.concatenate([y[there[0]], z[there[1]]]))
     for form, (f, change) in FORMS.items():
-        if form == "sum of logs" and not (np.nanmin(y) > 0 and np.nanmin(z) > 0):
+        if form == "sum of logs" and not ((y[there[0]] > 0).all() and (z[there[1]] > 0).all()):
             continue
         a, b = np.zeros(len(y)), np.zeros(len(z))
         a[there[0]], b[there[1]] = f(y[there[0]]), f(z[there[1]])

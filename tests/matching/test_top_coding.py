@@ -184,3 +184,10 @@ def test_what_is_uncertain_is_said():
     df, file = DF.iloc[:60], cut(DF.iloc[59::-1].reset_index(drop=True), high=np.sort(AGE[:60])[-8])
     risk = br.identification_risk(df, file, known=[], synthesized=["age"])
     assert "does not assume that age is top-coded at" in risk.sentence()
+
+
+def test_a_key_without_values_is_no_cut():
+    """Numbers near which nothing lies, in a file that has others."""
+    keys = {"known": [], "synthesized": ["age", "pay"], "radius": {"pay": 0.1}}
+    risk = br.identification_risk(DF, FILES[0].assign(pay=np.nan), **keys)
+    assert not risk.cuts and risk.no_match.all()
