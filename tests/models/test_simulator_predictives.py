@@ -21,7 +21,7 @@ def each(y, levels, j, Z, rows, guesses, rest=None):
     models = predictives_of(
         y if rest is None else rest, np.array(levels), np.array([j]), {j: known}
     )
-    return {name: predictive_ratio(model, y, Z, W, rows) for name, model in models}
+    return {name: predictive_ratio(some, y, Z, W, rows) for name, some in models}
 
 
 def off_mean(x):
@@ -33,13 +33,14 @@ def as_ratio(found):
     return np.log((np.exp((1 - OTHER) * found) - OTHER) / (1 - OTHER))
 
 
-def test_of_margins_they_are_the_exact_evidence():
+def test_of_margins_they_are_the_exact_evidence(monkeypatch):
     """log (a + k + z) / (a + k), k without the record itself; two files."""
+    monkeypatch.setattr(predictives, "CLASSES", (1,))
     rng, n = np.random.default_rng(4), 60
     s, files = rng.integers(0, 4, n), rng.integers(0, 4, (2, n))
     cells = Cells(np.zeros(n, dtype=int), 4, LEVEL)
     y, Z = (np.stack([0.0 * v, v], axis=-1) for v in (s, files))
-    found = each(y, [1, 4], 1, Z, np.arange(n), np.arange(4.0))["classes 1"]
+    found = each(y, [1, 4], 1, Z, np.arange(n), np.arange(4.0))["classes"]
     exact = sum(cells.log_evidence(s, z) for z in files)
     assert np.allclose(off_mean(as_ratio(found)), off_mean(exact))
 
@@ -97,7 +98,7 @@ def test_of_classes_they_follow_a_mixture_fitted_with_and_without_the_files(monk
     for i in rows:
         others = np.delete(y, i, axis=0)
         exact.append(log_p(np.concatenate([others, Z[0]]), y[i]) - log_p(others, y[i]))
-    found = each(y, [5, 5, 5], 2, Z, rows, guesses)["classes 2"]
+    found = each(y, [5, 5, 5], 2, Z, rows, guesses)["classes"]
     assert np.corrcoef(off_mean(found).ravel(), off_mean(np.array(exact)).ravel())[0, 1] > 0.9
 
 
@@ -129,9 +130,10 @@ def test_members_are_judged_without_predictives():
     y, guesses = data.codes.astype(float), np.linspace(-1, 1, 4)[:, None, None] * np.ones((4, 3, 1))
     numbers = {}
     for whole in (True, False):
-        how = Features.of(data, np.array([1]), linked=False, whole=whole).with_sizes(y, y[None])
+        how = Features.of(data, np.array([1]), linked=False, whole=whole)
+        how.learn([(y, y[None])])
         numbers[whole] = how.made(y, y[None], np.arange(3), guesses)[0].shape[-1]
-    assert numbers[True] - numbers[False] == 4  # two mixtures; regressions on none and on one
+    assert numbers[True] - numbers[False] == 3  # of classes; regressions on none and on one
 
 
 @pytest.mark.check

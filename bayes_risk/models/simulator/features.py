@@ -4,12 +4,12 @@ A feature is a number for each guess of a record. It rests on what the intruder 
 files Z, every other record y_-i, the known values of the record, and the guess. Nothing here looks
 at the record's own guessed values.
 
-Counts are the backbone. For a set Q of columns, z and k are the rows of a released file and of
-y_-i that agree with the known values and the guess on Q. A generator that draws from frequencies
-with a Dirichlet(a) prior has the log evidence ``log1p(z / (k + a))``.
+Tallies are the backbone. For a set Q of columns, z and k are the rows of a released file and of
+y_-i that agree with the known values and the guess on Q; their evidence is that of a law (`laws`).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -19,26 +19,31 @@ import numpy.typing as npt
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk.data.microdata import Codes, Microdata
 
+from .laws import Law, Tallies, likeliest_law, likeliest_odds
 from .predictives import CheapModel, predictive_ratio, predictives_of
 from .trees import Outcome, PlacedGuesses, Predictors, axes, trees_with_guesses
 
-A = 0.1, 0.5, 2.0  # added to counts: for rare cells, and for common ones
 BINS = 8  # of a number that stands in a context
 CHAIN = 0, 1, 2, 3  # columns in a context: those that tell most of the guessed one; and all
-WIDTHS = 0.05, 0.3  # of windows around a number, in its spread
-COPIED = 0.1, 0.4, 2.0  # odds of a copy of the record's own value
-TREES = 6  # guessed columns that trees are grown for, at most
+WINDOW = 0.05  # around a number, in its spread
+NOISE = 0.02, 0.05, 0.15, 0.4  # of a copied number, in its spread
+TREES = 6  # guessed categories that trees are grown for, at most
+LAWS = [Law(a, drawn) for a in (0.1, 0.02, 0.004, 0.5) for drawn in (True, False)]  # in leaves
 SIZES = 2, 3, 5, 7, 10, 15, 20, 30, 50  # rows in a leaf, at least
 LARGEST = 2**40  # numbers of contexts; beyond it they are counted anew
+ALONE = 4.0  # evidence of a number in a file that no other record has
 MOST = 20.0  # of the evidence under a model
 
 
 class Made(NamedTuple):
-    """Features (U, G, d), which are log evidence (d,) of some model; share of copies (U, G)."""
+    """Features (U, G, d), each log evidence under some model; share of copies (U, G).
+
+    ``behind`` (d,): how much less likely files are under trees, if they are, than under a law.
+    """
 
     features: Array
-    evidence: Flags
     exact: Array
+    behind: Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,8 +53,8 @@ class Features:
     ``guessed`` (q,): columns that are guessed. ``linked``: whether row i of Z is record i.
     ``edges``: of each number, the edges of the bins that it has in a context. ``order``: of each
     guessed column, the other columns, that which tells most of it first. ``spread``: of each
-    number, the distance between its 5 % and its 95 % quantile. ``sizes``: of each guessed column,
-    the least number of records in a leaf.
+    number, the distance between its 5 % and its 95 % quantile. Learnt from runs: ``laws`` of what
+    is counted, ``odds`` of copies, ``leaves`` of trees; who is ``behind``, see `Made`.
     """
 
     microdata: Microdata
@@ -58,8 +63,11 @@ class Features:
     edges: dict[int, Array]
     order: dict[int, list[int]]
     spread: dict[int, float]
-    sizes: dict[int, int] = field(default_factory=dict)
-    predictives: list[tuple[str, CheapModel]] = field(default_factory=list)
+    leaves: dict[int, "LeafRule"] = field(default_factory=dict)
+    laws: dict[tuple[int, int, float], Law] = field(default_factory=dict)
+    behind: dict[tuple[Any, ...], float] = field(default_factory=dict)
+    odds: dict[tuple[int, float], float] = field(default_factory=dict)
+    predictives: list[tuple[str, list[CheapModel]]] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -90,21 +98,55 @@ class Features:
         ``present`` (n,): which rows of y the table holds; all of them by default.
         """
         look = _Look.of(self, y, Z, rows, guesses, present)
-        found: dict[tuple[str, Any], Array] = {}
+        found: dict[tuple[Any, ...], Array] = {}
         for name, value in self._each(look):
             found[name] = found[name] + value if name in found else value
-        known = np.array([kind != "own distance" for kind, _ in found])
-        return Made(np.stack(list(found.values()), axis=-1), known, self._exact(look))
+        behind = np.array([self.behind.get(name, 0.0) for name in found])
+        return Made(np.stack(list(found.values()), axis=-1), self._exact(look), behind)
 
-    def with_sizes(self, y: Codes, Z: Codes) -> "Features":
-        """With the sizes of leaves that make the files of a run most likely."""
-        look = _Look.of(self, y, Z, np.arange(1), y[:1, self.guessed][None])
-        none = np.zeros(0), np.zeros(0, dtype=np.int64)
-        for j in map(int, self.guessed[:TREES]):
+    def learn(self, tables: Sequence[tuple[Codes, Codes]]) -> None:
+        """Laws, odds and leaves that make the files Z of runs, of tables y, likeliest."""
+        laws, odds = defaultdict[Any, list[Tallies]](list), defaultdict[Any, list[Array]](list)
+        for y, Z in tables:
+            look = _Look.of(self, y, Z, np.arange(len(y)), y[:, self.guessed][None])
+            for key, context, w in self._contexts(look):
+                laws[key] += look.cells(key[0], context, w, int(self.microdata.n_levels[key[0]]))
+            for copy, ratio in self._own(look):
+                odds[copy].append(ratio.ravel())
+        likely = {key: likeliest_law(each) for key, each in laws.items()}
+        self.laws.update({key: law for key, (law, _) in likely.items()})
+        found = [(*likeliest_odds(np.concatenate(each)), key) for key, each in odds.items()]
+        best = {(j, noise > 0): ((j, noise), c) for _, c, (j, noise) in sorted(found)}
+        self.odds.update(best.values())  # of several noises, the likeliest
+        looks = [_Look.of(self, y, Z, np.arange(0), y[:0, self.guessed][None]) for y, Z in tables]
+        none: tuple[Array, Ints] = np.zeros(0), np.arange(0)
+        for j, known in self._with_trees():
+            rules = [LeafRule(size, LAWS[0]) for size in SIZES]
+            for _ in range(2):
+                grown = [self._grown(looks[0], j, known, rule, *none)[0] for rule in rules]
+                self.leaves[j] = rules[int(np.argmax(grown))]
+                rules = [LeafRule(self.leaves[j].size, law) for law in LAWS]
+            grown = [self._grown(look, j, known, self.leaves[j], *none)[0] for look in looks]
+            chains = max(log_p for key, (_, log_p) in likely.items() if key[0] == j)
+            self.behind["tree",] = self.behind.get(("tree",), 0.0) + max(chains - sum(grown), 0.0)
+
+    def _with_trees(self) -> Iterator[tuple[int, list[int]]]:
+        """Guessed categories, and what is known of them."""
+        for j in [j for j in map(int, self.guessed) if j not in self.spread][:TREES]:
             if known := [k for k in self.order[j] if k not in self.guessed]:
-                likely = [float(self._grown(look, j, known, s, *none)[2][0]) for s in SIZES]
-                self.sizes[j] = SIZES[int(np.argmax(likely))]
-        return self
+                yield j, known
+
+    def _contexts(self, look: "_Look") -> Iterator[tuple[tuple[int, int, float], "_Split", float]]:
+        """Guessed column, number of columns in the context, window; context, width."""
+        for j in map(int, self.guessed):
+            others, number = self.order[j], j in self.spread
+            for t in sorted(
+                {min(t, len(others)) for t in (*CHAIN[: 1 if number else None], len(others))}
+            ):
+                context = look.of_columns(others[:t])
+                yield (j, t, 0.0), context, 0.0
+                if number and not t:
+                    yield (j, t, WINDOW), context, WINDOW * self.spread[j]
 
     def copies(self, y: Codes, Z: Codes, rows: Ints, guesses: Codes) -> Array:
         """Share of the files with an exact copy of a record with a guess, (U, G)."""
@@ -116,83 +158,77 @@ class Features:
             own = look.Z[:, look.rows][:, :, None, self.guessed] == look.W[..., self.guessed]
             return np.asarray(own.all(axis=3).mean(axis=0))
         j = int(self.guessed[0])
-        z, k = next(look.counts(j, look.of_columns(self.order[j]), [0.0]))
+        z, k = look.counts(j, look.of_columns(self.order[j]), 0.0)
         return np.asarray(((z > 0) & (k == 0)).mean(axis=0))
 
-    def _each(self, look: "_Look") -> Iterator[tuple[tuple[str, Any], Array]]:
+    def _each(self, look: "_Look") -> Iterator[tuple[tuple[Any, ...], Array]]:
         """Parts of features by name; those of one name are added."""
-        for j in map(int, self.guessed):
-            others = self.order[j]
-            for t in sorted({*(t for t in CHAIN if t < len(others)), len(others)}):
-                equal = [0.0] * (j in self.spread and t in (0, len(others)))
-                widths = equal + self._widths(j)
-                counts = look.counts(j, look.of_columns(others[:t]), widths)
-                yield from _logs(f"chain {t}", widths, counts)
-            known = [k for k in others if k not in self.guessed]
-            if j in self.guessed[:TREES] and known:
-                yield from self._in_trees(look, j, known)
-        for name, model in self.predictives:
-            found = predictive_ratio(model, look.y, look.Z, look.W, look.rows)
-            yield ("predictive", name), np.clip(found, -MOST, MOST)
-        if self.linked:
-            yield from self._own(look)
-
-    def _widths(self, j: int) -> list[float]:
-        return [0.0] if j not in self.spread else [w * self.spread[j] for w in WIDTHS]
-
-    def _in_trees(
-        self, look: "_Look", j: int, others: Sequence[int]
-    ) -> Iterator[tuple[tuple[str, Any], Array]]:
-        """In trees with a guess in place: the likelihood of Z, and the same counts in leaves."""
-        shape, widths, guess = look.W.shape[:2], self._widths(j), look.W[..., j].ravel()
-        record = np.repeat(look.rows, shape[1])
-        k, z, log_p = self._grown(look, j, others, self.sizes[j], guess, record)
-        k, z = k.reshape(*shape, -1), z.reshape(len(z), *shape, len(widths))
-        yield from _logs("tree", widths, [(z[..., w], k[..., w]) for w in range(len(widths))])
-        log_p = log_p.reshape(shape)
-        yield ("tree", "files"), np.maximum(log_p - log_p.max(axis=1, keepdims=True), -20.0)
+        for key, context, w in self._contexts(look):
+            z, k = look.counts(key[0], context, w)
+            yield ("chain", *key[1:]), self.laws[key].evidence(k, z)
+            if key[0] in self.spread and key[1:] == (0, 0.0):
+                yield ("alone",), ALONE * ((z > 0) & (k == 0)).sum(axis=0)
+        for j, known in self._with_trees():
+            guess, record = look.W[..., j], np.repeat(look.rows, look.W.shape[1])
+            log_p = self._grown(look, j, known, self.leaves[j], guess.ravel(), record)
+            log_p = log_p.reshape(guess.shape)
+            yield ("tree",), np.maximum(log_p - log_p.max(axis=1, keepdims=True), -MOST)
+        for name, models in self.predictives:
+            found = predictive_ratio(models, look.y, look.Z, look.W, look.rows)
+            yield (name,), np.clip(found, -MOST, MOST)
+        for (j, noise), ratio in self._own(look):
+            yield ("own", j < 0, noise > 0), np.log1p(self.odds[j, noise] * ratio).sum(axis=0)
 
     def _grown(
-        self, look: "_Look", j: int, others: Sequence[int], size: int, guess: Array, record: Ints
-    ) -> tuple[Array, Array, Array]:
-        """Rows near each guess (Q,) in its leaf, and likelihoods; of no guess, that of y's tree."""
+        self, look: "_Look", j: int, others: list[int], rule: "LeafRule", guess: Array, record: Ints
+    ) -> Array:
+        """Log likelihoods of the files in trees of guesses (Q,); of no guess (1,), in y's tree."""
         of_y, of_Z = (
             np.ascontiguousarray(x[..., others]).reshape(-1, len(others))
             for x in (look.bins.y, look.bins.Z)
         )
         d = 1 + np.maximum(of_y.max(axis=0), of_Z.max(axis=0))
         ordered = np.array([k in self.edges for k in others]) | (d < 3)
-        y, Z = look.y[:, j].copy(), look.Z[..., j].ravel()  # in one layout: compiled once
-        parts = [(v.astype(np.int64), np.ones(len(v))) for v in (y, Z, guess)]
-        if j in self.spread:
-            parts = [(np.zeros(len(v), dtype=np.int64), v - y.mean()) for v in (y, Z, guess)]
-        outcome = Outcome(*parts[0], *parts[1], 1 + max(int(of.max(initial=0)) for of, _ in parts))
-        predictors, widths = Predictors(of_y, of_Z, d, ordered), np.array(self._widths(j))
-        file, near = np.repeat(np.arange(len(look.Z)), look.Z.shape[1]), guess[:, None]
-        bounds = np.stack([near - widths, near + widths])
-        lines = np.argsort(y, kind="stable"), np.lexsort((Z, file)), y, Z, bounds
-        Q, W = len(guess), len(widths)
-        out = np.zeros((Q, W)), np.zeros((len(look.Z), Q, W)), np.zeros(max(Q, 1))
-        of: Any = predictors, axes(predictors, outcome), outcome, PlacedGuesses(record, *parts[2])
-        trees_with_guesses(*of, size, lines, out)
-        return out
+        each = (look.y[:, j], look.Z[..., j].ravel(), guess)
+        y, Z, tried = (v.astype(np.int64) for v in each)  # in one layout: compiled once
+        levels = 1 + max(int(of.max(initial=0)) for of in (y, Z, tried))
+        predictors, outcome = Predictors(of_y, of_Z, d, ordered), Outcome(y, Z, levels, len(look.Z))
+        placed, log_p = PlacedGuesses(record, tried), np.zeros(max(len(tried), 1))
+        axis = axes(predictors, outcome)
+        trees_with_guesses(predictors, axis, outcome, placed, (rule.size, *rule.law), log_p)
+        return log_p
 
-    def _own(self, look: "_Look") -> Iterator[tuple[tuple[str, Any], Array]]:
-        """What the record's own row of Z shows."""
-        every = np.ones((look.Z.shape[0], *look.W.shape[:2]), dtype=bool)
-        for j in map(int, self.guessed):
-            apart = np.abs(look.Z[:, look.rows, j][:, :, None] - look.W[None, :, :, j])
-            every &= apart == 0
-            widths = [0.0] * (j in self.spread) + self._widths(j)
-            for w, (_, k) in zip(widths, look.counts(j, look.of_columns(()), widths), strict=True):
-                for odds in COPIED:
-                    over = odds * len(look.y) / (k + 1.0)  # over a value drawn from the others
-                    yield ("own", (w, odds)), np.log1p(over * (apart <= w)).sum(axis=0)
-            if j in self.spread:
-                scaled = np.minimum(apart / self.spread[j], 3.0)
-                yield ("own distance", 0), -scaled.sum(axis=0)
-        if len(self.guessed) > 1:
-            yield ("own", "all"), every.sum(axis=0).astype(float)
+    def _own(self, look: "_Look") -> Iterator[tuple[tuple[int, float], Array]]:
+        """By guessed column and noise: how much likelier the own row is a copy than another's.
+
+        (m, U, G); the densities of the copy and of the others, of all columns under -1.
+        """
+        together, n = np.ones(1), len(look.y)
+        for j in map(int, self.guessed if self.linked else ()):
+            own = look.Z[:, look.rows, j][:, :, None]
+            apart = np.abs(own - look.W[..., j])
+            k = look.counts(j, look.of_columns(()), 0.0)[1]
+            equal = (apart == 0) * n / (k + 1.0)
+            together = together * equal
+            yield (j, 0.0), equal
+            noises = [noise for noise in NOISE if not self.odds or (j, noise) in self.odds]
+            if j in self.spread and noises:
+                line, w, value = np.sort(look.y[:, j]), self.spread[j] / 10, look.y[look.rows, j]
+                ends = (np.searchsorted(line, own + end) for end in (-w, w))
+                near = np.subtract(*reversed(tuple(ends))) - (np.abs(own - value[:, None]) < w)
+                for noise in noises:
+                    unit = apart / (noise * self.spread[j])
+                    found = np.exp(-0.5 * unit**2) / (noise * np.sqrt(2 * np.pi))
+                    yield (j, noise), found * n * 0.2 / (near + 1.0)
+        if self.linked and len(self.guessed) > 1:
+            yield (-1, 0.0), together
+
+
+class LeafRule(NamedTuple):
+    """Of a tree: records in each, at least; the law of categories in them."""
+
+    size: int
+    law: Law
 
 
 class _Split(NamedTuple):
@@ -213,6 +249,7 @@ class _Look:
     rows: Ints
     present: Flags  # (n,): which rows of y the table holds
     bins: _Split  # of all columns, with a last axis p
+    levels: list[int]  # of these
     kept: dict[Any, Any] = field(default_factory=dict)  # places that were found
 
     @classmethod
@@ -229,36 +266,50 @@ class _Look:
         W = np.repeat(y[rows].astype(float)[:, None], len(guesses), axis=1)
         W[:, :, how.guessed] = guesses.swapaxes(0, 1)
         each = [np.asarray(a, dtype=float) for a in (y, Z, W)]
-        bins = [_binned(a, how.edges) for a in each]
-        return cls(each[0], each[1], each[2], rows, there, _Split(bins[1], bins[0], bins[2]))
+        y_bins, *bins = (_binned(a, how.edges) for a in each)
+        split = _Split(bins[0], y_bins, bins[1])
+        levels = np.max([of.max(axis=tuple(range(of.ndim - 1)), initial=0) for of in split], axis=0)
+        return cls(each[0], each[1], each[2], rows, there, split, [int(d) + 1 for d in levels])
 
     def of_columns(self, columns: Sequence[int]) -> _Split:
         """Contexts: combinations of values, or of bins, of columns."""
-        found = _Split(*(np.zeros(bins.shape[:-1], dtype=np.int64) for bins in self.bins))
-        size = 1
+        ends = np.cumsum([of.size // len(self.levels) for of in self.bins])
+        found, size = np.zeros(ends[-1], dtype=np.int64), 1
         for j in columns:
-            levels = 1 + max(int(bins[..., j].max(initial=0)) for bins in self.bins)
-            if size * levels > LARGEST:
-                found, size = _renumbered(found)
-            found = _Split(
-                *(of * levels + bins[..., j] for of, bins in zip(found, self.bins, strict=True))
-            )
-            size *= levels
-        return found if size * (len(self.y) + self.Z.size) < 2**62 else _renumbered(found)[0]
+            if size * self.levels[j] > LARGEST:
+                found = np.unique(found, return_inverse=True)[1]
+                size = int(found.max()) + 1
+            found *= self.levels[j]
+            found += np.concatenate([bins[..., j].ravel() for bins in self.bins])
+            size *= self.levels[j]
+        parts = np.split(found, ends[:-1])
+        return _Split(*(p.reshape(b.shape[:-1]) for p, b in zip(parts, self.bins, strict=True)))
 
-    def counts(
-        self, j: int, contexts: _Split, widths: Sequence[float]
-    ) -> Iterator[tuple[Array, Array]]:
+    def counts(self, j: int, contexts: _Split, width: float) -> tuple[Array, Array]:
         """Rows of each file (m, U, G) and of y_-i (U, G) near a guess, within its context."""
         there = self.present[self.rows][:, None]
-        for width in widths:
-            M, y, Z, *ends = self._places(j, width)
-            low, high = (contexts.W * M + end for end in ends)
-            order, of_y = np.argsort(low, axis=None), contexts.y * M + y
-            lines = of_y[self.present], *(contexts.Z * M + Z)
-            k, *z = (_between(np.sort(line), low, high, order) for line in lines)
-            own = of_y[self.rows][:, None]
-            yield np.stack(z), k - (there & (own >= low) & (own < high))
+        M, y, Z, *ends = self._places(j, width)
+        low, high = (contexts.W * M + end for end in ends)
+        order, of_y = np.argsort(low, axis=None), contexts.y * M + y
+        lines = of_y[self.present], *(contexts.Z * M + Z)
+        k, *z = (_between(np.sort(line), low, high, order) for line in lines)
+        own = of_y[self.rows][:, None]
+        return np.stack(z), k - (there & (own >= low) & (own < high))
+
+    def cells(self, j: int, contexts: _Split, width: float, levels: int) -> Iterator[Tallies]:
+        """What a law is learnt from, file by file; a number by windows side by side."""
+        value = np.concatenate([self.y[:, j], self.Z[..., j].ravel()])
+        value = (value - value.min()) // (2 * width) if width else value
+        values, at = np.unique(value, return_inverse=True)
+        context = np.concatenate([contexts.y, contexts.Z.ravel()])
+        file, held = np.maximum(np.arange(len(value)) - len(self.y), -1) // self.Z.shape[1] + 1, []
+        for of in (context * len(values) + at, context):
+            names, found = np.unique(of, return_inverse=True)
+            sizes = 1 + len(self.Z), len(names)
+            count = np.bincount(file * len(names) + found, minlength=sizes[0] * sizes[1])
+            held.append(count.reshape(sizes))
+        for l in range(1, len(held[0])):
+            yield Tallies(held[0][[0, l]], held[1][[0, l]], levels or len(values))
 
     def _places(self, j: int, width: float) -> Any:
         """One more than the values of a column; ranks of y, of Z, of the ends around guesses."""
@@ -271,31 +322,12 @@ class _Look:
         return self.kept[j, width]
 
 
-def _logs(
-    kind: str, widths: Sequence[float], counts: Iterable[tuple[Array, Array]]
-) -> Iterator[tuple[tuple[str, Any], Array]]:
-    """Features of counts z (m, U, G) and k (U, G), of each width."""
-    for w, (z, k) in zip(widths, counts, strict=True):
-        for a in A if w == 0.0 else A[-1:]:
-            yield (kind, (w, a)), np.log1p(z / (k + a)).sum(axis=0)
-
-
 def _between(line: Ints, low: Ints, high: Ints, order: Ints) -> Array:
     """How many of a sorted line lie from low up to, but not at, high; ``order``: that of low."""
     out = np.empty(low.shape)  # searches in order are fast
     a, b = (np.searchsorted(line, end.ravel()[order]) for end in (low, high))
     out.ravel()[order] = b - a
     return out
-
-
-def _renumbered(contexts: _Split) -> tuple[_Split, int]:
-    """The same contexts numbered from 0, and how many there are."""
-    flat = np.concatenate([one.ravel() for one in contexts])
-    names, at = np.unique(flat, return_inverse=True)
-    ends = np.cumsum([one.size for one in contexts])
-    parts = np.split(at, ends[:-1])
-    shaped = (part.reshape(one.shape) for part, one in zip(parts, contexts, strict=True))
-    return _Split(*shaped), len(names)
 
 
 def _binned(table: Array, edges: dict[int, Array]) -> npt.NDArray[np.int64]:

@@ -59,6 +59,8 @@ def left_out_factors(
     records = list[Ints]()
     for r, files in enumerate(in_turn(job, range(runs), n_jobs, progress)):
         rows, there = chosen(r)[1], present(r)
+        if not r:
+            how.learn([(data.codes[there], files.Z)])
         found = how.made(data.codes, files.Z, rows, data.codes[rows][None], there)
         centre = found.features[:, 0].mean(axis=0) if not r else centre
         features = _against(found.features[:, 0] - centre)
@@ -66,7 +68,7 @@ def left_out_factors(
         parts.append(Examples(features, half, drawn, np.full(len(rows), r)))
         records.append(rows)
     examples = Examples.joined(parts)
-    fit = fitted_ratio(examples, np.zeros(features.shape[2], dtype=bool))
+    fit = fitted_ratio(examples)
     every = how.made(data.codes, release.codes, np.arange(n), data.codes[None]).features[:, 0]
     shown = _against(every - centre)[:, 1]  # where a record was not there all is 0
     return LeftOut(

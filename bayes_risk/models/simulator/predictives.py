@@ -26,7 +26,7 @@ from bayes_risk._core.arrays import Array, Ints
 
 from .ratio import normalised
 
-CLASSES = 1, 8
+CLASSES = 4, 6, 8
 STEPS = 50  # of EM
 ROWS = 2**14  # that EM looks at, or that are predicted at a time
 LEVEL = 1.0  # added to counts of levels
@@ -48,17 +48,36 @@ class CheapModel(Protocol):
         ...
 
 
-def predictive_ratio(model: CheapModel, y: Array, Z: Array, W: Array, rows: Ints) -> Array:
-    """Log evidence of Z (m, N, p) on rows (U,) of y (n, p) with guesses in place W (U, G, p)."""
-    of_y = model.sums(y)
-    each = [of_y, *([a + b for a, b in zip(of_y, model.sums(file), strict=True)] for file in Z)]
+def predictive_ratio(
+    models: Sequence[CheapModel], y: Array, Z: Array, W: Array, rows: Ints
+) -> Array:
+    """Log evidence of Z (m, N, p) on rows (U,) of y (n, p) with guesses in place W (U, G, p).
+
+    Under models of which each is as likely.
+    """
+    each = list[list[Sums]]()  # by table, then by model
+    for table in (y, *Z):
+        found = [model.sums(table) for model in models]
+        if each:  # of y too
+            found = [
+                [a + b for a, b in zip(*two, strict=True)]
+                for two in zip(each[0], found, strict=True)
+            ]
+        each.append(found)
     out = np.empty(W.shape[:2])
     step = max(1, ROWS // W.shape[1])
     for part in (slice(begin, begin + step) for begin in range(0, len(W), step)):
         before, *after = (
-            normalised(model.log_predictive(sums, W[part], y[rows[part]])) for sums in each
+            np.logaddexp.reduce(
+                [
+                    normalised(model.log_predictive(of, W[part], y[rows[part]]))
+                    for model, of in zip(models, sums, strict=True)
+                ]
+            )
+            for sums in each
         )
-        found = sum(after) - len(Z) * before
+        before -= np.log(len(models))
+        found = sum(after) - len(Z) * np.log(len(models)) - len(Z) * before
         found = found - np.logaddexp.reduce(found + before, axis=1)[:, None]
         out[part] = np.logaddexp(np.log(OTHER), np.log1p(-OTHER) + found) / (1.0 - OTHER)
     return out
@@ -105,7 +124,7 @@ class ClassPredictive:
                 code = table[:, j].astype(np.intp)
                 out.append(np.stack([np.bincount(code, w, d) for w in r.T], axis=1))
             else:
-                unit = self._units(table, j)
+                unit = self._units(table[..., j], j)
                 out.append(np.stack([unit, unit**2]) @ r)
         return out
 
@@ -125,22 +144,26 @@ class ClassPredictive:
         n = np.maximum(n - r, 0.0)
         out: Array = np.log(n + 1.0 / n.shape[-1])
         for j, (d, held) in enumerate(zip(self.levels, columns, strict=True)):
+            value = table[..., j]
+            if without is not None and (value == own[..., j]).all():
+                value = own[..., j]  # of a known column there is one
+            if d and without is None:
+                out = out + (np.log(held + LEVEL) - np.log(n + d * LEVEL))[value.astype(np.intp)]
+                continue
             if d:
-                found = held[table[..., j].astype(np.intp)]
-                if without is not None:
-                    found -= (table[..., j] == own[..., j])[..., None] * r
+                found = held[value.astype(np.intp)] - (value == own[..., j])[..., None] * r
                 out = out + np.log(np.maximum(found, 0.0) + LEVEL) - np.log(n + d * LEVEL)
                 continue
-            unit = self._units(own, j)[..., None] if without is not None else 0.0
+            unit = self._units(own[..., j], j)[..., None] if without is not None else 0.0
             first, second = held[0] - unit * r, held[1] - unit**2 * r
             mean, freedom = first / (n + MEAN), n + FREEDOM
             square = np.maximum(second - mean**2 * (n + MEAN), 0.0) + FREEDOM * VARIANCE
             variance = square / freedom * (1.0 + 1.0 / (n + MEAN))
-            out = out + _log_t(self._units(table, j)[..., None] - mean, variance, freedom)
+            out = out + _log_t(self._units(value, j)[..., None] - mean, variance, freedom)
         return out
 
-    def _units(self, table: Array, j: int) -> Array:
-        return np.asarray((table[..., j] - self.centre[j]) / self.spread[j])
+    def _units(self, value: Array, j: int) -> Array:
+        return np.asarray((value - self.centre[j]) / self.spread[j])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,16 +214,19 @@ def _log_t(off: Array, variance: Array, freedom: Array | float) -> Array:
 
 def predictives_of(
     y: Array, levels: Ints, guessed: Ints, order: dict[int, list[int]]
-) -> list[tuple[str, CheapModel]]:
-    """Mixtures, and regressions of guessed numbers on known columns, by name."""
-    out: list[tuple[str, CheapModel]] = [
-        (f"classes {C}", ClassPredictive.of(y, levels, C)) for C in CLASSES
+) -> list[tuple[str, list[CheapModel]]]:
+    """Mixtures, and regressions of guessed numbers on known columns, by name.
+
+    How many classes there are is not known.
+    """
+    out: list[tuple[str, list[CheapModel]]] = [
+        ("classes", [ClassPredictive.of(y, levels, C) for C in CLASSES])
     ]
     moments = y.mean(axis=0), np.maximum(y.std(axis=0), 1e-9)
     for j in (j for j in map(int, guessed) if not levels[j]):
         known = [k for k in order[j] if k not in guessed]
-        for t in sorted({0, 1, 2, len(known)}):
+        for t in sorted({0, 1, len(known)}):
             if t <= len(known):
                 line = LinePredictive(j, known[:t], [int(d) for d in levels], *moments)
-                out.append((f"line {t}", line))
+                out.append((f"line {t}", [line]))
     return out

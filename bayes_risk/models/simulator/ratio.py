@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
-from bayes_risk._core.arrays import Array, Flags, Ints
+from bayes_risk._core.arrays import Array, Ints
 
 PENALTIES = 10.0, 1.0, 0.1, 0.01, 1e-3, 1e-4, 1e-5
 WORSE = 0.05  # of the best penalty, below which none is tried
@@ -34,8 +34,9 @@ SMALL = 1e-6  # what a step gains
 STEPS = 2  # of fits without a fold, from the whole fit
 CAUTION = 1.0  # standard errors of the gain, by which a penalty is chosen
 BETTER = 2.0  # of what a fit adds to its start, above which it is taken
-SCALES = 0.5, 1.0, 2.0  # of a start
+SCALES = {0.5: 0.1, 1.0: 0.8, 2.0: 0.1}  # of a start, and how probable they are
 STAGES = 2  # of models in it
+BEHIND = 10.0  # log odds against a model that describes the files worse, at most
 DIRECTIONS = 12  # of errors that are kept
 SURE = 0.99  # of a gain above 0
 
@@ -87,10 +88,11 @@ def batches(moved: Array) -> Array:
     return np.asarray(np.stack([each, -each], axis=1).reshape(2 * C, *moved.shape[:-1]))
 
 
-def fitted_ratio(examples: Examples, evidence: Flags) -> RatioFit:
+def fitted_ratio(examples: Examples, behind: Array | None = None) -> RatioFit:
     """Fit to all runs and without each fold; choose the penalty by the runs left out.
 
-    ``evidence`` (d,): which features are log evidence under some model.
+    ``behind`` (d,) of features that are log evidence: how much less likely files are under the
+    model of each than under another's. None: they are not.
     """
     F, scale = _standardised(examples)
     runs = int(examples.run.max()) + 1
@@ -101,7 +103,7 @@ def fitted_ratio(examples: Examples, evidence: Flags) -> RatioFit:
     def gain_of(log_p: Array) -> Array:
         return np.bincount(examples.run, log_p[at] - before[at]) / np.bincount(examples.run)
 
-    start, doubt = _start(F, scale, evidence, examples)
+    start, doubt = _start(F, scale, examples, behind)
     log_p = normalised(np.tensordot(F, start, 1) + examples.log_share)
     begun = _Choice(start, PENALTIES[0], log_p, gain_of(log_p))
     sums, w, best = _Sums(F, examples.log_share, examples.drawn, fold), start, begun
@@ -127,24 +129,26 @@ def fitted_ratio(examples: Examples, evidence: Flags) -> RatioFit:
     return RatioFit(weights=weights, directions=directions, log_p=log_p, gain=gain)
 
 
-def _start(F: Array, scale: Array, evidence: Flags, examples: Examples) -> tuple[Array, Array]:
+def _start(F: Array, scale: Array, examples: Examples, behind: Array | None) -> tuple[Array, Array]:
     """Mean weights of starts by their likelihood, and what each of the last ones is off.
 
     A model may be one half or twice as strong, because parameters are drawn or estimates; and what
-    it tells may come on top of what another does. None at all has a prior probability of one half.
+    it tells may come on top of what another does. None at all has a prior probability of one half;
+    a model under which files are less likely has a lower one, down to that of `BEHIND`.
     As nothing is fitted, a likelihood ratio exceeds x by chance in 1 of x cases at most.
     """
-    models = np.flatnonzero(evidence & np.isfinite(scale))
+    models = np.flatnonzero(np.isfinite(scale) & (behind is not None))
+    behind = np.zeros(len(scale)) if behind is None else np.minimum(behind, BEHIND)
     start, off = np.zeros(len(scale)), np.zeros((1, len(scale)))
     at = np.arange(len(F)), examples.drawn
     for stage in range(STAGES if len(models) else 0):
         scores = F @ start + examples.log_share
-        now = normalised(scores)[at].sum() + np.log(len(SCALES) * len(models))
+        now = normalised(scores)[at].sum() + np.log(len(models))
         total, added = [0.0], [np.zeros(len(scale))]
         for k in models:
-            for factor in SCALES:
+            for factor, prior in SCALES.items():
                 log_p = normalised(scores + factor * scale[k] * F[..., k])
-                total.append(log_p[at].sum() - now)
+                total.append(log_p[at].sum() + np.log(prior) - now - behind[k])
                 added.append(factor * scale[k] * (np.arange(len(scale)) == k))
         share, each = np.exp(normalised(np.array(total))), np.array(added)
         known = stage > 0 or share[0] < 1.0 - SURE
@@ -153,7 +157,13 @@ def _start(F: Array, scale: Array, evidence: Flags, examples: Examples) -> tuple
         off = np.sqrt(share)[:, None] * (each - mean)
         if not known:
             break
-    return start, off
+    with_one = np.einsum("ngd,d->ng", F, start)
+    p = np.exp(normalised(with_one + examples.log_share))
+    mean = (p * with_one).sum(axis=1)
+    by_run = np.bincount(examples.run, with_one[at] - mean)
+    curvature = ((p * with_one**2).sum(axis=1) - mean**2).sum()
+    strength = np.sqrt((by_run**2).sum()) / curvature if curvature > 0 else 0.0
+    return start, np.vstack([off, strength * start])
 
 
 class _Choice(NamedTuple):

@@ -170,19 +170,19 @@ class RedrawPlan:
 
         copied = likelihoods(places, exact, normalised(log_share), drawn, len(self.pool))
         one, other = (examples(part) for part in (slice(len(turn)), slice(len(turn), None)))
-        return RunExamples(one, other, copied, made.evidence)
+        return RunExamples(one, other, copied, made.behind)
 
 
 class RunExamples(NamedTuple):
     """What a run shows of records whose turn it was, and of those drawn again.
 
-    ``copied``: log likelihoods of the effects of all; ``evidence``: which features are.
+    ``copied``: log likelihoods of the effects of all; ``behind``: as in `Made`.
     """
 
     turn: Examples
     again: Examples
     copied: Array
-    evidence: Flags
+    behind: Array
 
 
 def in_turn(

@@ -51,6 +51,7 @@ from .ratio import Examples, RatioFit, batches, fitted_ratio, normalised
 from .runs import MOST, Redrawn, RedrawPlan, RunFiles, in_turn, run_of, seeds_remark
 
 FEWEST_RUNS = 8  # of fewer chance may look like something that was told
+ROWS = 2**14  # of files, from which laws are learnt
 BLOCK = 2**18  # numbers of features, for each of d, at a time
 POINTS = 2_048  # at which a density is computed; between them it is a straight line
 FLOOR = 1e-3  # share of a wide normal density, whose tails end
@@ -290,24 +291,30 @@ class SimulatorFit(Fitted):
             total = max(runs, 2 * len(parts))
             while len(parts) < total:
                 again += plan.again(copied, len(parts), total)
-                which = range(len(parts), len(again))
+                which, waiting = range(len(parts), len(again)), list[RunFiles]()
                 for r, files in zip(which, in_turn(job, which, n_jobs, progress), strict=True):
+                    waiting.append(files)
                     if how is None:
-                        linked = release.corresponds and files.corresponds
+                        rows = sum(f.Z.shape[0] * f.Z.shape[1] for f in waiting)
+                        if rows < ROWS and r + 1 < which.stop:
+                            continue
+                        linked = release.corresponds and all(f.corresponds for f in waiting)
                         how = Features.of(self.microdata, targets.columns, linked=linked)
-                        how.with_sizes(drawn(r).y, files.Z)
-                        first = files
-                    choosing = np.random.default_rng([seeds[2], r])
-                    shown = plan.shown(how, drawn(r), files.Z, choosing, r, most)
-                    parts.append(shown.turn)
-                    others.append(shown.again)
-                    copied += shown.copied
+                        how.learn([(drawn(k).y, f.Z) for k, f in enumerate(waiting)])
+                        first = waiting[0]
+                    for k, files in enumerate(waiting, start=r + 1 - len(waiting)):
+                        choosing = np.random.default_rng([seeds[2], k])
+                        shown = plan.shown(how, drawn(k), files.Z, choosing, k, most)
+                        parts.append(shown.turn)
+                        others.append(shown.again)
+                        copied += shown.copied
+                    waiting = []
             assert how is not None
             if len(parts) == runs:  # last, so that runs are kept as they come
                 once_more = partial(seeds_remark, lambda s: job(0, s)(), first, seed(0))
                 remark = stage("seeds", once_more)
             examples = Examples.joined(parts)
-            fit = fitted_ratio(examples, shown.evidence)
+            fit = fitted_ratio(examples, shown.behind)
             of: Any = {"runs": len(parts), "share": self.model.share, "remark": remark}
             learnt = Learnt.of(fit.log_p, examples.drawn, examples.run, fit.gain, **of)
             own = _effects(fit, Examples.joined([examples, *others]), plan)

@@ -1,10 +1,10 @@
-"""Trees with a guess in the place of a record's value, and how likely they make the files.
+"""Trees with a guess in the place of a record's level, and how likely they make the files.
 
-A generator that grows trees grows them on the record's value too: another value gives other leaves,
+A generator that grows trees grows them on the record's level too: another one gives other leaves,
 here and there in the file. So for each record and guess a tree is grown on y_-i and the guess, by
-the criterion of CART: the largest ``sum_c S_c^2 / n`` over both sides, S_c the count of level c, or
-the sum of a number. Levels of a predictor are ordered by the first principal component of the
-shares (a number's mean) that they have, the record's own level with the guess.
+the criterion of CART: the largest ``sum_c S_c^2 / n`` over both sides, S_c the count of level c.
+Levels of a predictor are ordered by the first principal component of the shares that they have,
+the record's own level with the guess.
 
 Guesses go down together as long as they split alike. What lies beside their way is grown only after
 guesses of a record have parted: before, it is the same for all of them.
@@ -18,9 +18,7 @@ import numpy as np
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 
-SMALL = 0.1  # added to counts: a file may show what a leaf does not hold
-SLACK = 4.0  # what a guess adds to the score of one split over another's, of categories, at most
-FLOOR = 1e-6  # of the variance in a leaf, of that of all
+SLACK = 4.0  # what a guess adds to the score of one split over another's, at most
 
 
 class Predictors(NamedTuple):
@@ -33,33 +31,28 @@ class Predictors(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What trees are of: kind (n,) and value (n,) of y, the same of Z (m * N,); number of kinds.
+    """What trees are of: levels of y (n,) and of Z (m * N,); how many there are; files m."""
 
-    A category is a kind of value 1; a number, less the mean, is a value of the only kind.
-    """
-
-    kind: Ints
-    value: Array
-    kind_Z: Ints
-    value_Z: Array
-    kinds: int
+    y: Ints
+    Z: Ints
+    levels: int
+    m: int
 
 
 class PlacedGuesses(NamedTuple):
-    """Record, kind and value of each guess (Q,), in the order of records."""
+    """Record and level of each guess (Q,), in the order of records."""
 
     record: Ints
-    kind: Ints
-    value: Array
+    level: Ints
 
 
 def axes(predictors: Predictors, outcome: Outcome) -> Array:
-    """For each predictor, what a kind adds to the score of its level, (P, kinds)."""
-    out = np.ones((len(predictors.levels), outcome.kinds))
+    """For each predictor, what a level of the outcome adds to the score of its own, (P, C)."""
+    out = np.ones((len(predictors.levels), outcome.levels))
     for p, d in enumerate(predictors.levels):
-        if outcome.kinds > 1 and not predictors.ordered[p]:
-            table = np.zeros((d, outcome.kinds))
-            np.add.at(table, (predictors.X[:, p], outcome.kind), 1.0)
+        if not predictors.ordered[p]:
+            table = np.zeros((d, outcome.levels))
+            np.add.at(table, (predictors.X[:, p], outcome.y), 1.0)
             weight = table.sum(axis=1)
             shares = table / np.maximum(weight, 1.0)[:, None]
             centred = shares - weight @ shares / weight.sum()
@@ -68,22 +61,24 @@ def axes(predictors: Predictors, outcome: Outcome) -> Array:
 
 
 @numba.njit(cache=True, nogil=True)
-def trees_with_guesses(predictors, axis, outcome, guesses, min_leaf, near, out):
-    """Of each guess: rows k (Q, W) and z (m, Q, W) in its leaf, log likelihood of the files (Q,).
+def trees_with_guesses(predictors, axis, outcome, guesses, rule, log_p):
+    """Log likelihood of the files under the tree of each guess (Q,), into ``log_p``.
 
-    These are ``out``; the likelihood up to a constant for each record, or without guesses (1,) that
-    of y's tree. ``near``: rows of y, and of Z file by file, in the order of what is counted; that
-    of y (n,) and of Z (m * N,); numbers from and up to (2, Q, W).
+    Up to a constant for each record; without guesses (1,) that of y's tree. ``rule``: records in a
+    leaf, at least, and the law (two) of what it shows.
     """
     X, XZ, levels, ordered = predictors
-    record, new, put = guesses
-    kind, value, m, log_p = outcome[0], outcome[1], len(out[1]), out[2]
-    P, D, C, Q = X.shape[1], levels.max(), axis.shape[1], len(record)
+    record, new = guesses
+    of_y, C = outcome[0], outcome[2]
+    min_leaf, added, drawn = rule
+    law = added, drawn
+    P, D, Q = X.shape[1], levels.max(), len(record)
     sums, count, crit = np.empty((P, D, C)), np.empty((P, D)), np.empty((P, D))
     left, n_left, square = np.empty((P + 1, D, C)), np.empty((P + 1, D)), np.empty((P + 1, D, 2))
     node = sums, count, crit, left, n_left, square
     orders, ranks = np.empty((P + 1, D), np.int64), np.empty((P, D), np.int64)
-    _sum(X, outcome, near[0], node)
+    everyone = np.arange(len(X))
+    _sum(X, of_y, everyone, node)
     score, counts = np.zeros((P, D)), count.copy()
     moved, apart = np.zeros((Q, P), np.bool_), np.zeros(len(X), np.bool_)
     for p in range(P):
@@ -95,42 +90,49 @@ def trees_with_guesses(predictors, axis, outcome, guesses, min_leaf, near, out):
             _order(score[p], counts[p], orders[P], 0, 0.0, orders[p])
             for q in range(Q):
                 i = record[q]
-                off = axis[p, new[q]] * put[q] - axis[p, kind[i]] * value[i]
+                off = axis[p, new[q]] - axis[p, of_y[i]]
                 _order(score[p], counts[p], orders[p], X[i, p], off, orders[P])
                 moved[q, p] = not np.array_equal(orders[P], orders[p])
         for rank in range(D):
             ranks[p, orders[p, rank]] = rank
     by_guess = moved, axis, score, counts, orders, ranks
-    floor, none = FLOOR * (value**2).mean(), np.arange(0)
-    stack = [(near[0], near[1], np.arange(Q), np.arange(int(Q == 0)))]
+    none = np.arange(0)
+    stack = [(everyone, np.arange(len(XZ)), np.arange(Q), np.arange(int(Q == 0)))]
     while len(stack) > 0:
         rows, zs, who, add = stack.pop()  # ``add``: whose likelihood it is part of, no more
         if len(who) == 0 and len(zs) == 0:
             continue
-        pure, total, best = _splits(predictors, outcome, orders, min_leaf, rows, node)
+        total, best = _splits(predictors, of_y, orders, min_leaf, rows, node)
         if len(who) == 0:
-            if best < 0 or (total**2).sum() / len(rows) >= pure * (1 - 1e-12):
-                log_p[add] += _log_likelihood(_shown(rows, zs, outcome, m), C, floor)
+            if best < 0 or total.max() == len(rows):
+                log_p[add] += _log_likelihood(_shown(rows, zs, outcome), law)
                 continue
             p, at = divmod(crit.argmax(), D)
             for side in (True, False):
                 goes = (ranks[p] <= at) == side
                 stack.append((_only(rows, X, p, goes), _only(zs, XZ, p, goes), who, add))
             continue
-        least = max(best - (SLACK if C > 1 else np.inf), 0.0)  # of what a guess may make the best
+        least = max(best - SLACK, 0.0)  # of what a guess may make the best
         child, children = np.full(len(who), -1), np.int64(0)  # no literal, which compiles anew
         masks, on = np.empty((len(who), D), np.bool_), np.empty(len(who), np.int64)
         for t in range(len(who)):
             q, i = who[t], record[who[t]]
             if len(rows) >= 2 * min_leaf:  # also without splits in the common order of levels
-                of = pure, total, len(rows), least
-                p, at, o = _chosen(q, predictors, outcome, guesses, min_leaf, of, node, by_guess)
+                of = total, len(rows), least
+                p, at, o = _chosen(q, predictors, of_y, guesses, min_leaf, of, node, by_guess)
                 if p >= 0:
                     child[t] = _group(p, orders[o], at, X[i, p], on, masks, children)
                     children = max(children, child[t] + 1)
             if t and record[who[t - 1]] == i and child[t] != child[t - 1]:
                 apart[i] = True
-        _leaves(rows, zs, who[child < 0], outcome, guesses, near, floor, out)
+        leaves = who[child < 0]
+        shown = _shown(rows, zs, outcome) if len(leaves) else np.empty((0, C))
+        for q in leaves:
+            shown[0, of_y[record[q]]] -= 1.0
+            shown[0, new[q]] += 1.0
+            log_p[q] += _log_likelihood(shown, law)
+            shown[0, new[q]] -= 1.0
+            shown[0, of_y[record[q]]] += 1.0
         for e in range(children):
             its, p, parted = who[child == e], on[e], False
             for q in its:
@@ -167,16 +169,14 @@ def _group(p, order, at, level, on, masks, groups):
 
 
 @numba.njit(cache=True, nogil=True)
-def _sum(X, outcome, rows, node):
-    """Sums (P, D, C) and counts (P, D) of some rows by level; returns their sum of squares."""
+def _sum(X, of_y, rows, node):
+    """Counts of some rows by level and outcome (P, D, C), and by level (P, D)."""
     sums, count = node[0], node[1]
-    sums[:], count[:], pure = 0.0, 0.0, 0.0
+    sums[:], count[:] = 0.0, 0.0
     for r in rows:
-        pure += outcome[1][r] ** 2
         for p in range(X.shape[1]):
-            sums[p, X[r, p], outcome[0][r]] += outcome[1][r]
-            count[p, X[r, p]] += 1
-    return pure
+            sums[p, X[r, p], of_y[r]] += 1.0
+            count[p, X[r, p]] += 1.0
 
 
 @numba.njit(cache=True, nogil=True)
@@ -196,10 +196,11 @@ def _order(score, counts, start, level, off, out):
 
 
 @numba.njit(cache=True, nogil=True)
-def _splits(predictors, outcome, orders, min_leaf, rows, node):
-    """Sum of squares, sums (C,) and the best score of a node; scores (P, D) are left in it."""
+def _splits(predictors, of_y, orders, min_leaf, rows, node):
+    """Counts (C,) and the best score of a node; scores (P, D) are left in it."""
     sums, count, crit, left, n_left, square = node
-    n, pure, best = len(rows), _sum(predictors[0], outcome, rows, node), -1.0
+    n, best = len(rows), -1.0
+    _sum(predictors[0], of_y, rows, node)
     total = sums[0].sum(axis=0)
     crit[:] = -1.0
     for p in range(len(crit)):
@@ -209,7 +210,7 @@ def _splits(predictors, outcome, orders, min_leaf, rows, node):
             if count[p, orders[p, at]] > 0 and a >= min_leaf and n - a >= min_leaf:
                 crit[p, at] = square[p, at, 0] / a + square[p, at, 1] / (n - a)
                 best = max(best, crit[p, at])
-    return pure, total, best
+    return total, best
 
 
 @numba.njit(cache=True, nogil=True)
@@ -228,143 +229,75 @@ def _cumulate(sums, count, order, total, left, n_left, square):
 
 
 @numba.njit(cache=True, nogil=True)
-def _chosen(q, predictors, outcome, guesses, min_leaf, of, node, by_guess):
+def _chosen(q, predictors, of_y, guesses, min_leaf, of, node, by_guess):
     """The split of largest score with guess q: predictor, place, row of orders; -1: a leaf."""
     X, levels = predictors[0], predictors[2]
     _, count, crit, left, n_left, square = node
     moved, axis, score, counts, orders, ranks = by_guess
-    pure, total, n, least = of
-    i, g, w, P = guesses[0][q], guesses[1][q], guesses[2][q], len(levels)
-    c, v = outcome[0][i], outcome[1][i]
-    change = c, g, v, w
+    total, n, least = of
+    i, g, P = guesses[0][q], guesses[1][q], len(levels)
+    c = of_y[i]
     best, at_p, at_rank, at_order = -1.0, -1, 0, 0
-    if _square((total**2).sum(), total[c], total[g], change) / n >= (pure - v**2 + w**2) * (
-        1 - 1e-12
-    ):
+    if total[g] + (c != g) == n:  # all have one level
         return at_p, at_rank, at_order
     for p in range(P):
         if not moved[q, p]:
             for at in range(levels[p] - 1):
                 if crit[p, at] >= least:
                     on_left, a = ranks[p, X[i, p]] <= at, n_left[p, at]
-                    found = _score(left[p, at], total, square[p, at], a, n, on_left, change)
+                    found = _score(left[p, at], total, square[p, at], a, n, on_left, c, g)
                     if found > best * (1 + 1e-12):
                         best, at_p, at_rank, at_order = found, p, at, p
         else:
-            off, on_left = axis[p, g] * w - axis[p, c] * v, False
+            off, on_left = axis[p, g] - axis[p, c], False
             _order(score[p], counts[p], orders[p], X[i, p], off, orders[P])
             _cumulate(node[0][p], count[p], orders[P], total, left[P], n_left[P], square[P])
             for at in range(levels[p] - 1):
                 a, level = n_left[P, at], orders[P, at]
                 on_left |= level == X[i, p]
                 if count[p, level] > 0 and a >= min_leaf and n - a >= min_leaf:
-                    found = _score(left[P, at], total, square[P, at], a, n, on_left, change)
+                    found = _score(left[P, at], total, square[P, at], a, n, on_left, c, g)
                     if found > best * (1 + 1e-12):
                         best, at_p, at_rank, at_order = found, p, at, P
     if at_order == P:
-        off = axis[at_p, g] * w - axis[at_p, c] * v
+        off = axis[at_p, g] - axis[at_p, c]
         _order(score[at_p], counts[at_p], orders[at_p], X[i, at_p], off, orders[P])
     return at_p, at_rank, at_order
 
 
 @numba.njit(cache=True, nogil=True)
-def _square(square, old, new, change):
-    """Sum of squares of sums after a change: kind c of value v becomes kind g of value w."""
-    c, g, v, w = change
-    if c == g:
-        return square - old**2 + (old - v + w) ** 2
-    return square - old**2 + (old - v) ** 2 - new**2 + (new + w) ** 2
+def _score(left, total, square, a, n, on_left, c, g):
+    """Score of a split if one of level c has g, and lies left or right; ``a`` of ``n`` lie left."""
+    of_left, of_right = square
+    if c != g and on_left:  # of the squares (S_c - 1)^2 + (S_g + 1)^2
+        of_left += 2.0 * (left[g] - left[c] + 1.0)
+    elif c != g:
+        of_right += 2.0 * (total[g] - left[g] - total[c] + left[c] + 1.0)
+    return of_left / a + of_right / (n - a)
 
 
 @numba.njit(cache=True, nogil=True)
-def _score(left, total, square, a, n, on_left, change):
-    """Score of a split with a guess in place; ``a`` of ``n`` rows lie left."""
-    c, g = change[0], change[1]
-    if on_left:
-        return _square(square[0], left[c], left[g], change) / a + square[1] / (n - a)
-    of_right = _square(square[1], total[c] - left[c], total[g] - left[g], change)
-    return square[0] / a + of_right / (n - a)
-
-
-@numba.njit(cache=True, nogil=True)
-def _shown(rows, zs, outcome, m):
-    """Counts (1 + m, C) of y and of files in a leaf; of a number (1 + m, 3): its moments."""
-    kind, value, kind_Z, value_Z, C = outcome
-    out, N = np.zeros((1 + m, C if C > 1 else 3)), max(len(kind_Z) // m, 1)
-    for part in range(2):
-        for r in rows if part == 0 else zs:
-            l = 0 if part == 0 else 1 + r // N
-            if C > 1:
-                out[l, kind[r] if part == 0 else kind_Z[r]] += 1.0
-            else:
-                v = value[r] if part == 0 else value_Z[r]
-                out[l, 0] += 1.0
-                out[l, 1] += v
-                out[l, 2] += v**2
+def _shown(rows, zs, outcome):
+    """Counts (1 + m, C) of y and of files in a leaf."""
+    of_y, of_Z, C, m = outcome
+    out, N = np.zeros((1 + m, C)), max(len(of_Z) // m, 1)
+    for r in rows:
+        out[0, of_y[r]] += 1.0
+    for r in zs:
+        out[1 + r // N, of_Z[r]] += 1.0
     return out
 
 
 @numba.njit(cache=True, nogil=True)
-def _log_likelihood(shown, C, floor):
-    """Of what files show in a leaf: Dirichlet-multinomial, or normal; up to a constant."""
-    out, n = 0.0, shown[0].sum() + C * SMALL
-    if C == 1:
-        n, mean = shown[0, 0], shown[0, 1] / shown[0, 0]
-        variance = max(shown[0, 2] / n - mean**2, floor)
+def _log_likelihood(shown, law):
+    """Of what files show in a leaf, under the law."""
+    added, drawn = law
+    out, n = 0.0, shown[0].sum() + shown.shape[1] * added
     for l in range(1, len(shown)):
-        if C == 1:
-            N, first, second = shown[l]
-            out -= 0.5 * (
-                N * math.log(variance) + (second - 2 * mean * first + N * mean**2) / variance
-            )
-            continue
-        out += math.lgamma(n) - math.lgamma(n + shown[l].sum())
-        for c in range(C):
-            if shown[l, c] > 0:
-                a = shown[0, c] + SMALL
-                out += math.lgamma(a + shown[l, c]) - math.lgamma(a)
+        N = shown[l].sum()
+        out += math.lgamma(n) - math.lgamma(n + N) if drawn else -N * math.log(n)
+        for c in range(shown.shape[1]):
+            a, z = shown[0, c] + added, shown[l, c]
+            if z > 0:
+                out += math.lgamma(a + z) - math.lgamma(a) if drawn else z * math.log(a)
     return out
-
-
-@numba.njit(cache=True, nogil=True)
-def _leaves(rows, zs, who, outcome, guesses, near, floor, out):
-    """Likelihood, and rows near each guess, of those whose leaf this is."""
-    if len(who) == 0:
-        return
-    _, _, of_y, of_z, bounds = near
-    k, z, log_p = out
-    m = len(z)
-    shown, C = _shown(rows, zs, outcome, m), outcome[4]
-    ends = np.zeros(m + 1, np.int64)
-    for l in range(m):
-        ends[l + 1] = ends[l] + np.int64(shown[1 + l].sum() if C > 1 else shown[1 + l, 0])
-    for q in who:
-        i, g, w = guesses[0][q], guesses[1][q], guesses[2][q]
-        c, v, own = outcome[0][i], outcome[1][i], shown[0].copy()
-        if C > 1:
-            shown[0, c] -= 1.0
-            shown[0, g] += 1.0
-        else:
-            shown[0, 1] += w - v
-            shown[0, 2] += w**2 - v**2
-        log_p[q] += _log_likelihood(shown, C, floor)
-        shown[0] = own
-        for b in range(k.shape[1]):
-            low, high = bounds[0, q, b], bounds[1, q, b]
-            k[q, b] = _between(of_y, rows, low, high) - int(low <= of_y[i] <= high)
-            for l in range(m):
-                z[l, q, b] = _between(of_z, zs[ends[l] : ends[l + 1]], low, high)
-
-
-@numba.njit(cache=True, nogil=True)
-def _between(line, rows, low, high):
-    """How many of some rows, in order, have numbers from low up to high."""
-    ends = [0, 0]
-    for side in range(2):
-        a, b = 0, len(rows)
-        while a < b:
-            middle = (a + b) // 2
-            beyond = line[rows[middle]] > high if side else line[rows[middle]] >= low
-            a, b = (a, middle) if beyond else (middle + 1, b)
-        ends[side] = a
-    return ends[1] - ends[0]
