@@ -46,7 +46,7 @@ def test_in_a_study_file_too(tmp_path: Any) -> None:
         '[identification]\nknown = ["sex"]\nsynthesized = ["pay"]\n'
     )
     for said, message in (
-        ("strategy = 0.5", "give population too"),
+        ("strategy = 0.5", "give \\[identification\\] population too"),
         ('radius = { pay = 0.1 }\nshape = "ellipse"', "needs two radii"),
         ("closed = false", "leaves out the ends"),
     ):
