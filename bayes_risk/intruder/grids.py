@@ -50,8 +50,8 @@ class Search:
     """Guesses of q variables, cut into blocks; the middles of the blocks are the coarse ones.
 
     ``points`` and ``counted`` (G_j, U), ``truth`` (U,) of each variable; ``budget`` guesses;
-    ``marks``: ``lines`` and ``quantiles`` of a `GuessSet`. The
-    longest variables are cut until the coarse grid fits its part of the budget.
+    ``marks``: ``lines``, ``complete`` and ``masses`` of a `GuessSet`. The longest variables are cut
+    until the coarse grid fits its part of the budget.
     """
 
     def __init__(
@@ -504,7 +504,7 @@ class JointGrid(Guesses):
     ) -> GuessSet:
         """Every combination of the values (K, U) of each variable, with the place of the truth."""
         points, truth, counted, masses = [], [], [], {}
-        lines, quantiles = dict[int, Array](), set[int]()
+        lines, complete = dict[int, Array](), set[int]()
         for q, variable in enumerate(variables):
             values, true = found[q]
             points.append(values.astype(dtype))  # codes of categories alone are integers
@@ -516,13 +516,12 @@ class JointGrid(Guesses):
             line = np.where(counted[-1] & (values != variable.missing), values, np.nan)
             if isinstance(grid, Grid) and (grid.predictive or grid.values is not None):
                 lines[q] = line
-                quantiles |= {q} if grid.predictive else set()
-            if len(shared[q]) and isinstance(grid, Grid):
-                masses[q] = PointMasses.of(shared[q], line)
-            elif len(shared[q]):
-                held = line[~np.isnan(line[:, 0]), 0]
-                masses[q] = PointMasses.of_held(shared[q], held, len(true))
-        marks: Any = {"lines": lines, "quantiles": frozenset(quantiles), "masses": masses}
+            if isinstance(grid, Levels) or (grid is not None and grid.predictive):
+                complete.add(q)
+            if len(held := shared[q]):
+                every = PointMasses.of_held(held, line[~np.isnan(line[:, 0]), 0], len(true))
+                masses[q] = PointMasses.of(held, line) if isinstance(grid, Grid) else every
+        marks: Any = {"lines": lines, "complete": frozenset(complete), "masses": masses}
         size = math.prod(len(p) for p in points)
         check_size(min(size, self.budget), len(points), len(truth[0]))
         if size > self.budget:

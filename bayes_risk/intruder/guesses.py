@@ -65,8 +65,9 @@ class GuessSet:
     the likely ones, and what those leave out (`Rest`). ``refine``: where these guesses only look
     for the model's predictive, turns its log density (G, U) into the next ones. ``lines``: of
     variables whose guesses are unevenly spaced, their values (K, U), NaN where one does not count.
-    ``quantiles``: variables whose guesses are quantiles of the model's predictive. ``masses``: of
-    numbers that have some, the values that many records share.
+    ``complete``: variables whose guesses leave nothing out: quantiles of the model's predictive, or
+    all values that are held. ``masses``: of numbers that have some, the values that many records
+    share.
     """
 
     codes: Codes
@@ -76,7 +77,7 @@ class GuessSet:
     finer: "Callable[[Array], tuple[GuessSet, Rest]] | None" = None
     refine: "Callable[[Array], GuessSet] | None" = None
     lines: Mapping[int, Array] = field(default_factory=dict)
-    quantiles: frozenset[int] = frozenset()
+    complete: frozenset[int] = frozenset()
     masses: Mapping[int, PointMasses] = field(default_factory=dict)
 
     @classmethod
@@ -111,7 +112,7 @@ class GuessSet:
         lines = {q: line[:, which] for q, line in self.lines.items()}
         masses = {q: held.only(which) for q, held in self.masses.items()}
         kept = self.codes[:, which], self.truth[which], self.counted[:, which]
-        return GuessSet(*kept, self.cells, lines=lines, quantiles=self.quantiles, masses=masses)
+        return GuessSet(*kept, self.cells, lines=lines, complete=self.complete, masses=masses)
 
     def log_width(self, q: int) -> Array:
         """Log width (G, U) of the cell around variable q of each guess; 0 where steps are even."""
@@ -248,7 +249,8 @@ class Neighbourhood(Guesses):
             codes[:, :, q] = values[codes[:, :, q].astype(np.int64)]
             if len(held := shared_values(microdata, columns[q])):
                 masses[q] = PointMasses.of_held(held, values, len(profiles))
-        return replace(GuessSet.of(codes, cells=shifts), masses=masses)
+        found = GuessSet.of(codes, cells=shifts)
+        return replace(found, masses=masses, complete=frozenset(distinct))
 
     def in_words(self) -> str:
         return (

@@ -54,7 +54,6 @@ def grid_check(
         for q, variable in numbers:
             kept = guesses.counted[:, u] & (guesses.codes[:, u, q] != variable.missing)
             ends, of_all = guesses.codes[kept, u, q], log_sum(log_mass[kept, u])
-            held = q in guesses.masses and guesses.masses[q].held is not None  # and none beyond
             if q in guesses.masses:
                 kept &= ~np.isin(guesses.codes[:, u, q], guesses.masses[q].values)
             line, where = np.unique(guesses.codes[kept, u, q].astype(float), return_inverse=True)
@@ -72,7 +71,7 @@ def grid_check(
             if not own.any():  # the truth has a probability of its own
                 continue
             # quantiles leave out the same share of it, however large the density is there
-            low, high = (below[[0, -1]] < CORE) & (q not in guesses.quantiles) & (not held)
+            low, high = (below[[0, -1]] < CORE) & (q not in guesses.complete)
             low &= variable.lowest < line[0] <= ends.min()
             high &= line[-1] >= ends.max()
             cut[u] |= low or high

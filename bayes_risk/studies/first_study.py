@@ -298,7 +298,7 @@ class _Draft:
                 self.kinds[c] = k._replace(
                     taken="out", why=f"{k.why}, and empty ones: make them one"
                 )
-            elif k.taken in ("number", "codes") and is_weight(c, self.kinds):
+            elif k.taken in ("number", "codes") and not k.missing and is_weight(c, self.kinds):
                 self.kinds[c] = k._replace(taken="out", why=f"{k.why}; {WEIGHT}")
             elif is_design(c):
                 self.kinds[c] = k._replace(taken="out", why=f"{k.why}; {DESIGN}")
@@ -489,7 +489,7 @@ HOUSEHOLD = "it names the household of each person: no model uses it"
 WEIGHT = "a survey weight, by its name; it identifies records, and each record counts once here"
 LATER = "not needed at first: fewer columns make the first run short"
 DESIGN = "a stratum or cluster of the sample, by its name"
-AS_IS = "if it is released unchanged, it identifies records"
+AS_IS = "to release it, synthesise it, because its values identify records"
 CHAIN = "Chain"
 WHY = {
     "DPMPM": "latent classes: all columns are categories",

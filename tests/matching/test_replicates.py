@@ -208,7 +208,9 @@ def test_a_sweep_takes_the_tables_of_the_first_releases():
     assert len(drawn.of_first(1)) == 3
     found = sweep.dataset["expected_match_risk"].sel(rule="pooled", m=1).item()
     assert found == first.summary().loc["pooled", "expected_match_risk"]
-    with pytest.raises(br.InputError, match="over\\[.m.\\]=4 is more than the release has; give at most 3"):
+    with pytest.raises(
+        br.InputError, match="over\\[.m.\\]=4 is more than the release has; give at most 3"
+    ):
         br.identification_sweep(original, drawn, over={"m": [4]}, **KEYS)
     _, given = by_hand(release_of=(0,) * 7)
     with pytest.raises(br.InputError, match="drawn given no release; leave 'm' out"):

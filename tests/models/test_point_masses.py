@@ -124,6 +124,7 @@ def shuffled(df, m, seed):
     return [df.assign(amount=rng.permutation(df["amount"])) for rng in rngs]
 
 
+@pytest.mark.filterwarnings("ignore::bayes_risk.UnreliableWeightsWarning")
 @pytest.mark.parametrize("guesses", ["levels", "predictive"])
 def test_margins_before_runs_of_a_generator(guesses):
     df = survey("cents", n=200)

@@ -259,3 +259,21 @@ def test_no_more_draws_are_asked_for_than_settle_the_record_in_doubt(away, times
         rough = attribute([0.2, 0.1], mcse=np.array([0.001, error]), reliable=[True, False])
         unlimited = Thresholds(attribute_gain=0.99, attribute_log_bayes_factor=np.inf)
         assert draws_that_settle(rough, unlimited, 2.0) == more
+
+
+def test_the_bound_of_records_not_audited_is_for_a_sample_without_one_above():
+    """It said "of the other 1,300 at most 39" where 76 of 100 were above."""
+    sample = Sample(1_300, at_random=True)
+    within, above = (
+        judge(replace(attribute([0.2, p], mcse=0.0), sample=sample), CALM) for p in (0.21, 0.95)
+    )
+    assert any(r.measure == "records not audited" for r in within.reasons)
+    assert above.outcome == "above your thresholds"
+    assert not any(r.measure == "records not audited" for r in above.reasons)
+
+
+def test_the_error_beside_a_probability_is_its_own():
+    """That of the rise, with the prior's error, stood there."""
+    risk = replace(attribute([0.2, 0.6], mcse=0.01), mcse_log_bayes_factor=np.array([0.5, 0.5]))
+    (found,) = [r for r in judge(risk, CALM).reasons if r.measure == "probability gained"]
+    assert found.worst[0].error == pytest.approx(risk.records["mcse"].iloc[1])

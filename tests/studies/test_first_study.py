@@ -53,7 +53,7 @@ TAKEN = {
     "job": ("left out", "100 levels, most with few records"),
     "interview date": (
         "left out",
-        "dates, as numbers of days; if it is released unchanged, it identifies",
+        "dates, as numbers of days; to release it, synthesise it",
     ),
     "income": ("synthesised", "different whole numbers; missing for"),
     "wave": ("left out", "all records have one value"),

@@ -82,7 +82,7 @@ def next_steps(study: Study, df: pd.DataFrame, verdict: Verdict) -> tuple[NextSt
         doubts += [*_coarser(study, df, gains, 1.0), *_model(study, df, gains)]
         every = (*_useful(study, df, verdict), *sorted(doubts, key=lambda step: step.times))
         if not every and verdict.outcome == RISK[-1]:
-            return tuple(_written(study))
+            return (*_single(study, df), *_written(study))
         lines = [step.lines for step in every]  # the same lines are one step
         return tuple(s for k, s in enumerate(every) if not s.lines or s.lines not in lines[:k])
     shown = [r for r in verdict.reasons if r.outcome == ABOVE and r.column]
@@ -145,6 +145,7 @@ def finer_grids(study: Study, df: pd.DataFrame) -> str:
         names = study.synthesized_in(df)
         every = math.prod(df[name].nunique(dropna=False) for name in names)
         levels = {name: "levels" for name in names if is_numeric(df[name].dtype)}
+        levels = levels or dict.fromkeys(names[:1], "levels")
         return pasted({"attribute": {"guesses": levels}}) if every <= MOST_COMBINATIONS else ""
     return pasted({"attribute": {"guesses": finer(given)}})
 
@@ -171,6 +172,12 @@ def _settling(
     grids = cure in (CURES["grid coarse"], CURES["grid narrow"])
     lines = finer_grids(study, df) if grids else lines_of_cure(cure)
     yield NextStep(EVERY if grids and _near(study) and lines else cure, effect, lines, times)
+
+
+def _single(study: Study, df: pd.DataFrame) -> Iterator[NextStep]:
+    """What judges single columns, where guesses differ from the truth in few of several."""
+    if _near(study) and len(study.synthesized_in(df)) > 1 and (lines := finer_grids(study, df)):
+        yield NextStep(EVERY, "Single columns were not judged; this judges them too", lines)
 
 
 def _written(study: Study) -> Iterator[NextStep]:

@@ -438,7 +438,8 @@ class Mixture(MixtureModel[MixtureFit]):
             if family == "count":
                 checked_count(v.name, present)
             elif family == "lognormal":
-                cure = 'use "normal", or declare what stands for none as missing_numbers='
+                cure = "declare the number that stands for none in `missing_numbers`; or use "
+                cure += '"normal", which draws negative numbers too'
                 refuse(v.name, "not positive", present <= 0, cure)
         reals = sorted(places["normal"] + places["lognormal"])
         log = np.array([j in places["lognormal"] for j in reals], dtype=bool)

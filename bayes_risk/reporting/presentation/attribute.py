@@ -66,7 +66,8 @@ def _remarks(risk: AttributeRisk) -> str:
     names = ", ".join(map(str, known.columns[known.any(axis=0)]))
     remarks = {
         f" {kept:,} records were not replaced and are known with certainty.": kept,
-        f" {f'{bad:,} records are' if bad else 'No record is'} marked unreliable.": True,
+        f" {counted(bad, 'record') if bad else 'No record'} {'is' if bad < 2 else 'are'} marked "
+        "unreliable.": True,
         f" The prior excludes the true values of {counted(never, 'record')}: their "
         "probability stays 0.": never,
         f" Values of {'1 record is' if given == 1 else f'{given:,} records are'} disclosed "

@@ -23,6 +23,7 @@ from bayes_risk.risk.posterior import MAX_MCSE, MAX_MCSE_LOG_ODDS
 from bayes_risk.risk.result import AttributeRisk
 
 from .reason import (
+    ABOVE,
     GAINED,
     WITHIN_ERROR,
     Figures,
@@ -57,10 +58,12 @@ def on_gains(
 
     ``cure``: what settles the records marked.
     """
-    yield from _given_away(risk)  # first: the screen shows two reasons
+    judged = [*_given_away(risk)]  # first: the screen shows two reasons
     for measure, candidates in _candidates(risk, limits, width).items():
-        yield _judged(risk, measure, candidates, limits, width, cure)
-    yield from _not_audited(risk, limits)
+        judged.append(_judged(risk, measure, candidates, limits, width, cure))
+    yield from judged
+    if all(reason.outcome != ABOVE for reason in judged):  # the bound is for a sample without one
+        yield from _not_audited(risk, limits)
 
 
 def _candidates(
@@ -140,6 +143,7 @@ class Gain(NamedTuple):
     # which finer steps settle: their grid is coarse; or no prior but the flat one finds them, under
     # which a number is as probable as its step is wide
     alone: Flags | None = None
+    own: Array | None = None  # standard error of the probability by itself; None: as `spread`
 
     @property
     def gained(self) -> Array:
@@ -190,7 +194,7 @@ def gains(risk: AttributeRisk) -> Iterator[tuple[str, str, Gain]]:
     log_bf = own["log_bayes_factor"]
     numbers = [v for v in risk.variables if isinstance(v, Number)]
     at_all = prior, p, log_bf, error, spread, ends, open_, reliable
-    yield GAINED, ALL, Gain(*at_all, of_number=bool(numbers), alone=alone)
+    yield GAINED, ALL, Gain(*at_all, of_number=bool(numbers), alone=alone, own=own["mcse"])
     names = ("prior", "probability", "mcse_bound")
     several = len(risk.variables) > 1
     # one whose others are given has a probability for another intruder alone, who knows those: most
@@ -261,7 +265,8 @@ def _judged(
         sentence = f"{begun(under)}: {sentence[0].lower()}{sentence[1:]}"
     among = sure if sure.any() else maybe if maybe.any() else gain.open & gain.reliable
     places = np.argsort(-np.where(among, gain.risen, 0.0), kind="stable")[:NAMED]
-    every = np.column_stack([gain.prior, gain.probability, np.nan_to_num(gain.spread)])[places]
+    error = np.nan_to_num(gain.spread if gain.own is None else gain.own)
+    every = np.column_stack([gain.prior, gain.probability, error])[places]
     rises = [Rise(risk.index[k], what, *of) for k, of in zip(places, every.tolist(), strict=True)]
     place, worst = int(places[0]), tuple(one for one in rises if one.after > one.before)
     if worst:
@@ -307,7 +312,7 @@ def not_judged(risk: AttributeRisk) -> str:
     example = ", ".join(f'{name} = "levels"' for name in names)
     return (
         "single variables are not judged, because guesses differ from the truth in few variables "
-        f"at a time; to judge them, guess every combination (guesses: {{ {example} }})"
+        f"at a time; to judge them, guess every combination (guesses = {{ {example} }})"
     )
 
 

@@ -463,10 +463,11 @@ def facts_of(case: Case) -> str:
     """Columns by name: unchanged, with who is alone in each and whether it is a key; others."""
     if (found := case.exposure) is None:
         return ""
-    facts, public = found.links, case.limits.public or {}
-    known = () if case.identification is None else case.identification.known
+    facts, public, keys = found.links, case.limits.public or {}, case.identification
+    known, made = ((), ()) if keys is None else (keys.known, keys.synthesized)
     unchanged: dict[str, list[str]] = {role: [] for role in ROLES}
-    for name, alone in sorted(facts.unchanged.items(), key=lambda column: -column[1]):
+    as_they_were = ((c, alone) for c, alone in facts.unchanged.items() if c not in made)
+    for name, alone in sorted(as_they_were, key=lambda column: -column[1]):
         role = ROLES[2 if name in public else 1 if name in known else 0]
         who = f" ({alone:,} of {facts.n:,} persons unique)" * bool(alone)
         unchanged[role].append(f"{name}{who}")
@@ -515,7 +516,10 @@ def _linked(found: Exposure, case: Case) -> Iterator[Reason]:
             f"{', ...' * (len(one.columns) > SHOWN)}): {percent(one.precision)} of such claims are "
             f"right; {limits.certain_persons:,.0f} are allowed."
         )
-        yield against("certain persons", text)
+        what, limit = f"Persons shown for certain by {one.test}", limits.certain_persons
+        figures = Figures(what, f"about {one.persons:,.0f}", "", f"{limit:,.0f}")
+        of = multiple(limit, one.persons)
+        yield against("certain persons", text, figures=figures, of_allowed=of)
 
 
 def _exact(found: Exposure, case: Case) -> Iterator[Reason]:
