@@ -15,6 +15,7 @@ UNITS = (1.0, 2.0, 5.0)  # and these times powers of ten
 MOST_DISTINCT = 20  # multiples, so that each is shared by many
 FEWEST = 4  # values that are left of a number
 SMALLEST = 1e-290  # range of numbers that can be divided by a unit, and the inverse of the largest
+NONE = 0.05  # of the records have 0, above which it is kept apart
 TAIL = 0.01  # of the records, at most, beyond the value at which an upper tail begins
 
 
@@ -27,8 +28,8 @@ def coarsened(
 ) -> pd.Series:
     """The multiples of ``unit`` nearest to numbers that were cut off at ``least`` and ``most``.
 
-    Missing values stay, and so do the codes to ``keep``. Whole numbers stay whole where the unit
-    and both ends are.
+    Missing values stay, and so do numbers to ``keep``, which no other becomes: with 0 among them
+    small amounts are one unit. Whole numbers stay whole where the unit and both ends are.
 
     Raises
     ------
@@ -39,6 +40,8 @@ def coarsened(
     --------
     >>> coarsened(pd.Series([3, 180, 9_000, -8]), 100, most=1_000, keep=[-8]).tolist()
     [0, 200, 1000, -8]
+    >>> coarsened(pd.Series([0, 3, 180]), 100, keep=[0]).tolist()
+    [0, 100, 200]
     """
     if not is_numeric(column.dtype):
         raise InputError("coarsen", f"names {column.name!r}, which holds no numbers; leave it out")
@@ -48,9 +51,10 @@ def coarsened(
             f"has least {least:g}, not below most {most:g}; swap them",
         )
     cut = column.astype(float).clip(least, most)
-    coarse: pd.Series = (
-        multiples(cut / unit, unit).clip(least, most).where(~column.isin([*keep]), column)
-    )
+    coarse: pd.Series = multiples(cut / unit, unit).clip(least, most)
+    kept = column.isin([*keep])
+    away = multiples(coarse / unit + np.sign(cut - coarse), unit).clip(least, most)
+    coarse = coarse.mask(coarse.isin([*keep]), away).where(~kept, column)
     if not pd.api.types.is_integer_dtype(column.dtype) or not are_whole(coarse.dropna()):
         return coarse
     ends = np.iinfo(getattr(column.dtype, "numpy_dtype", column.dtype))
@@ -70,6 +74,8 @@ def proposed(column: pd.Series, keep: Sequence[float] = (), alone: float = 0.01)
     The least unit, and the least number of cut values, with which at most so many records are
     ``alone`` with their value, as a share of all.
     """
+    if (column == 0).sum() > NONE * len(column):
+        keep = [*keep, 0.0]  # nothing is no small amount
     numbers = column[column.notna() & ~column.isin([*keep])].astype(float)
     few = numbers.nunique() <= MOST_DISTINCT
     if numbers.nunique() < FEWEST or (few and share_alone(numbers) <= alone):
@@ -77,7 +83,7 @@ def proposed(column: pd.Series, keep: Sequence[float] = (), alone: float = 0.01)
     most = float(numbers.quantile(1 - TAIL, interpolation="lower"))
     for unit in _units(numbers):
         top = float(multiples(np.ceil(most / unit), unit))
-        coarse = coarsened(numbers, unit, most=top)
+        coarse = coarsened(numbers, unit, most=top, keep=keep)
         if share_alone(coarse) <= alone and coarse.nunique() <= MOST_DISTINCT:
             cut = {"most": without_point(top)} if top < numbers.max() else {}
             kept = {"keep": [without_point(k) for k in keep]} if keep else {}

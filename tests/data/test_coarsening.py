@@ -26,6 +26,8 @@ from bayes_risk.data.coarsening import (
         ([3.1e-6, 7e22], {"unit": 1e-6}, [3e-6, 7e22]),
         ([149.0, 7e22], {"unit": 1e2}, [100.0, 7e22]),
         ([12, 13], {"unit": 5, "most": 12}, [10, 10]),
+        ([0, 2, 3, -2, 40], {"unit": 10, "keep": [0]}, [0, 10, 10, -10, 40]),
+        ([0.0, 449.9, 1.0], {"unit": 1000.0, "keep": [0], "most": 500}, [0.0, 500.0, 500.0]),
     ],
 )
 def test_by_hand(given, how, wanted):
@@ -50,10 +52,12 @@ def test_what_is_proposed_is_enough_and_no_more(seed):
     column = pd.Series(np.where(rng.random(800) < 0.05, -9, values))
     how = proposed(column, [-9])
     coarse = coarsened(column, **how)
-    assert (coarse == -9).sum() == (column == -9).sum() and how["keep"] == [-9]
-    rest = coarse[coarse != -9]
+    assert how["keep"] == [-9, 0]  # none, and nothing, which no small amount becomes
+    assert all(((coarse == v) == (column == v)).all() for v in (-9, 0))
+    rest = coarse[~coarse.isin([-9, 0])]
     assert share_alone(rest) <= 0.01 and rest.nunique() <= MOST_DISTINCT
-    assert np.abs(rest - column[column != -9].clip(upper=how["most"])).max() <= how["unit"] / 2
+    moved = np.abs(rest - column[rest.index].clip(upper=how["most"]))
+    assert moved[rest > how["unit"]].max() <= how["unit"] / 2 and moved.max() < how["unit"]
     finer = coarsened(column, **how | {"unit": how["unit"] / 2.5})
     assert share_alone(finer) > 0.01 or finer.nunique() > MOST_DISTINCT
     assert proposed(coarse, [-9]) == {}
