@@ -1,4 +1,4 @@
-"""What the released files show about a record and a guess: counts, links, leaves, densities.
+"""What the released files show about a record and a guess: counts, trees, predictives, copies.
 
 A feature is a number for each guess of a record. It rests on what the intruder has: the released
 files Z, every other record y_-i, the known values of the record, and the guess. Nothing here looks
