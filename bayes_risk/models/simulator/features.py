@@ -1,4 +1,4 @@
-"""What the released files show about a record and a guess: counts, links, leaves, densities.
+"""What the released files show about a record and a guess: counts, trees, predictives, copies.
 
 A feature is a number for each guess of a record. It rests on what the intruder has: the released
 files Z, every other record y_-i, the known values of the record, and the guess. Nothing here looks
@@ -63,7 +63,7 @@ class Features:
     edges: dict[int, Array]
     order: dict[int, list[int]]
     spread: dict[int, float]
-    leaves: dict[int, "LeafRule"] = field(default_factory=dict)
+    leaves: dict[int, tuple[int, float, bool]] = field(default_factory=dict)
     laws: dict[tuple[int, int, float], Law] = field(default_factory=dict)
     behind: dict[tuple[Any, ...], float] = field(default_factory=dict)
     odds: dict[tuple[int, float], float] = field(default_factory=dict)
@@ -121,11 +121,11 @@ class Features:
         looks = [_Look.of(self, y, Z, np.arange(0), y[:0, self.guessed][None]) for y, Z in tables]
         none: tuple[Array, Ints] = np.zeros(0), np.arange(0)
         for j, known in self._with_trees():
-            rules = [LeafRule(size, LAWS[0]) for size in SIZES]
+            rules = [(size, *LAWS[0]) for size in SIZES]
             for _ in range(2):
                 grown = [self._grown(looks[0], j, known, rule, *none)[0] for rule in rules]
                 self.leaves[j] = rules[int(np.argmax(grown))]
-                rules = [LeafRule(self.leaves[j].size, law) for law in LAWS]
+                rules = [(self.leaves[j][0], *law) for law in LAWS]
             grown = [self._grown(look, j, known, self.leaves[j], *none)[0] for look in looks]
             chains = max(log_p for key, (_, log_p) in likely.items() if key[0] == j)
             self.behind["tree",] = self.behind.get(("tree",), 0.0) + max(chains - sum(grown), 0.0)
@@ -180,7 +180,13 @@ class Features:
             yield ("own", j < 0, noise > 0), np.log1p(self.odds[j, noise] * ratio).sum(axis=0)
 
     def _grown(
-        self, look: "_Look", j: int, others: list[int], rule: "LeafRule", guess: Array, record: Ints
+        self,
+        look: "_Look",
+        j: int,
+        others: list[int],
+        rule: tuple[int, float, bool],
+        guess: Array,
+        record: Ints,
     ) -> Array:
         """Log likelihoods of the files in trees of guesses (Q,); of no guess (1,), in y's tree."""
         of_y, of_Z = (
@@ -195,7 +201,7 @@ class Features:
         predictors, outcome = Predictors(of_y, of_Z, d, ordered), Outcome(y, Z, levels, len(look.Z))
         placed, log_p = PlacedGuesses(record, tried), np.zeros(max(len(tried), 1))
         axis = axes(predictors, outcome)
-        trees_with_guesses(predictors, axis, outcome, placed, (rule.size, *rule.law), log_p)
+        trees_with_guesses(predictors, axis, outcome, placed, rule, log_p)
         return log_p
 
     def _own(self, look: "_Look") -> Iterator[tuple[tuple[int, float], Array]]:
@@ -222,13 +228,6 @@ class Features:
                     yield (j, noise), found * n * 0.2 / (near + 1.0)
         if self.linked and len(self.guessed) > 1:
             yield (-1, 0.0), together
-
-
-class LeafRule(NamedTuple):
-    """Of a tree: records in each, at least; the law of categories in them."""
-
-    size: int
-    law: Law
 
 
 class _Split(NamedTuple):

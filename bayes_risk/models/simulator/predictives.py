@@ -55,16 +55,12 @@ def predictive_ratio(
 
     Under models of which each is as likely.
     """
-    each = list[list[Sums]]()  # by table, then by model
-    for table in (y, *Z):
-        found = [model.sums(table) for model in models]
-        if each:  # of y too
-            found = [
-                [a + b for a, b in zip(*two, strict=True)]
-                for two in zip(each[0], found, strict=True)
-            ]
-        each.append(found)
-    out = np.empty(W.shape[:2])
+    of_y, *files = ([model.sums(table) for model in models] for table in (y, *Z))
+    with_files = (
+        [[a + b for a, b in zip(*both, strict=True)] for both in zip(of_y, file, strict=True)]
+        for file in files
+    )
+    each, out = [of_y, *with_files], np.empty(W.shape[:2])
     step = max(1, ROWS // W.shape[1])
     for part in (slice(begin, begin + step) for begin in range(0, len(W), step)):
         before, *after = (
@@ -74,10 +70,10 @@ def predictive_ratio(
                     for model, of in zip(models, sums, strict=True)
                 ]
             )
+            - np.log(len(models))
             for sums in each
         )
-        before -= np.log(len(models))
-        found = sum(after) - len(Z) * np.log(len(models)) - len(Z) * before
+        found = sum(after) - len(Z) * before
         found = found - np.logaddexp.reduce(found + before, axis=1)[:, None]
         out[part] = np.logaddexp(np.log(OTHER), np.log1p(-OTHER) + found) / (1.0 - OTHER)
     return out
@@ -225,8 +221,7 @@ def predictives_of(
     moments = y.mean(axis=0), np.maximum(y.std(axis=0), 1e-9)
     for j in (j for j in map(int, guessed) if not levels[j]):
         known = [k for k in order[j] if k not in guessed]
-        for t in sorted({0, 1, len(known)}):
-            if t <= len(known):
-                line = LinePredictive(j, known[:t], [int(d) for d in levels], *moments)
-                out.append((f"line {t}", [line]))
+        for t in sorted({0, min(1, len(known)), len(known)}):
+            line = LinePredictive(j, known[:t], [int(d) for d in levels], *moments)
+            out.append((f"line {t}", [line]))
     return out
