@@ -318,7 +318,7 @@ class Keys(Surface):
         section, key = self._place(error.argument) if error.argument else (self.section, self.key)
         line = _line(self.lines, section, key) if key else ""
         study = "the study " if error.text.startswith(("has ", "needs ")) else ""
-        named = not error.argument and error.text.startswith("`")  # a key, with its own section
+        named = not error.argument and self.text(error.text).startswith("[")  # and its section
         return line + (f"[{section}] " * (not named) if section else study)
 
 
