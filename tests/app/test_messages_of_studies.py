@@ -257,7 +257,7 @@ def test_a_command_speaks_of_its_options(tmp_path, monkeypatch, options, message
 
 
 LABELLED, RELEASED = (one.set_index("pid").drop(columns="Haushalt") for one in (SURVEY, B))
-KEYS: Any = {"known": ["Region"], "synthesized": ["Alter"]}
+KEYS: dict[str, Any] = {"known": ["Region"], "synthesized": ["Alter"]}
 PYTHON: dict[str, tuple[Callable[[], Any], str]] = {
     "a kept column": (
         partial(br.identification_risk, LABELLED, RELEASED, known=["Bildung"], synthesized=[]),

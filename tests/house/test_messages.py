@@ -45,6 +45,7 @@ ALLOWED = {  # what is said, where, and why it is no value of the data
         ("studies/reweighting.py", "LinearWeights.__post_init__", "value"),
     ],
     "an InputError of ours, with its place in front, or the words of TOML": [
+        ("app/study/declare.py", "read_record_columns", "error.text"),
         ("app/study/keys.py", "read_toml", "error"),
         ("app/study/signatures.py", "made", "error.text"),
         ("models/simulator/runs.py", "run_of", "error.text"),

@@ -486,9 +486,9 @@ def test_refusals_name_the_cure(fit):
     release = fit.synthesize(2, random_seed=4)
     cart = br.models.CART(order=["b", "c"]).fit(table_of(120, 1), random_seed=1)
     made = cart.synthesize(1, random_seed=1)
-    with pytest.raises(br.InputError, match="use models.DPMPM"):
+    with pytest.raises(br.InputError, match="use DPMPM"):
         br.full_table_risk(cart, made, targets=1)
-    with pytest.raises(br.InputError, match="use models.DPMPM"):
+    with pytest.raises(br.InputError, match="use DPMPM"):
         br.likeliest(cart, made, targets=1)
     with pytest.raises(br.InputError, match="release.*is for listed guesses"):
         br.full_table_risk(fit, release, targets=1, prior="release")

@@ -14,7 +14,8 @@ def survey(tmp_path, monkeypatch):
     """The file, synthetic copies of it, and some that are none."""
     monkeypatch.chdir(tmp_path)
     df = people()
-    df.to_csv("my.csv", index=False)
+    for name in ("my.csv", "copy.csv"):
+        df.to_csv(name, index=False)
     for l in (1, 2):
         made = df.assign(
             **{c: df[c].sample(frac=1, random_state=l).to_numpy() for c in SYNTHESISED}
@@ -39,15 +40,16 @@ def said(*args):
         ("my.csv made1.csv made2.csv", "name at least one key column"),
         (
             "my.csv made1.csv --known class --synthesized income",
-            "but counts as unsynthesised: if it was synthesised, name it in synthesized",
+            "if it was synthesised, name it in --synthesized",
         ),
-        ("my.csv my.csv --known sex --synthesized class", "The file is the original itself"),
+        ("my.csv my.csv --known sex --synthesized class", "'my.csv' is the confidential file"),
+        ("my.csv copy.csv --known sex --synthesized class", "The file is the original itself"),
         ("my.csv made1.csv --known sex --synthesized age --radius age=2", "age (within 2)"),
-        ("my.csv short.csv --known sex --synthesized age", "drawn afresh under synthesized"),
+        ("my.csv short.csv --known sex --synthesized age", "drawn afresh under --synthesized"),
         ("my.csv short.csv --known sex --synthesized age", "--known is of records"),
         (
             "my.csv short.csv --synthesized sex,age --corresponds",
-            "afresh, so that rows correspond to no record, give corresponds=False (--no-corresp",
+            "afresh, so that rows correspond to no record, give --no-corresponds",
         ),
         ("my.csv short.csv --synthesized sex,age", "Rows do not correspond to records"),
         ("my.csv padded.csv --synthesized sex,age", "every column is missing"),
@@ -93,7 +95,7 @@ def test_what_was_taken_for_granted_is_said_with_its_section(survey, tmp_path):
         '[data]\npath = "semicolons.csv"\ncolumns = ["sex", "class"]\n' + TREES + "[attribute]\n"
     )
     told = said("audit", "my.toml", "--dry-run")
-    assert "is read with separator ';'" in told and "state separator, decimal and encoding" in told
+    assert "is read with separator ';'" in told and "[data] decimal and [data] encoding" in told
 
 
 @pytest.mark.slow

@@ -41,7 +41,7 @@ from bayes_risk.app.study.declare import (
     sweep_options,
     synthesis_options,
 )
-from bayes_risk.app.study.keys import placed
+from bayes_risk.app.study.keys import in_section, placed
 from bayes_risk.app.study.study import Study, candidate_study, changed, files_in, values_of
 from bayes_risk.data.microdata import same_records
 from bayes_risk.evidence.contract import Fit
@@ -475,9 +475,5 @@ def _try_sweep(study: Study, df: pd.DataFrame, fit: Fit, release: br.Release) ->
 @contextmanager
 def worded_for(study: Study, section: str) -> Iterator[None]:
     """Word errors of the library for the section that has the argument as a key."""
-    try:
-        with study.model.named() if section == "model" else nullcontext():
-            yield
-    except InputError as error:
-        own = getattr(error.surface, "section", "")
-        raise placed(error, own or section) from None
+    with in_section(section), study.model.named() if section == "model" else nullcontext():
+        yield

@@ -1,8 +1,7 @@
 """From the sections of a study to what the library takes: models, options, tables, and audits."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -38,7 +37,7 @@ from bayes_risk.risk.join import check_earlier, given_history
 from bayes_risk.studies.attribute_settings import SHARES
 from bayes_risk.studies.bounds import InherentBounds, level_numbers
 
-from .keys import placed, refused
+from .keys import in_section, refused
 from .sections import DataSection, made_guesses
 from .signatures import functions_in, made
 from .study import Study, candidate_study, changed, values_of
@@ -215,15 +214,9 @@ def read_data(data: DataSection) -> tuple[pd.DataFrame, str]:
     return read_grouped(data)[:2]
 
 
+@in_section("data")
 def read_grouped(data: DataSection) -> tuple[pd.DataFrame, str, Grouped | None]:
     """The same, and its households, checked: no model sees their column."""
-    try:
-        return _read(data)
-    except InputError as error:
-        raise placed(error, "data") from None
-
-
-def _read(data: DataSection) -> tuple[pd.DataFrame, str, Grouped | None]:
     own = data.households
     if data.path is None:
         df = demo_data(str(data.demo))
@@ -259,12 +252,12 @@ def read_record_columns(
     if grouped is not None:
         found[grouped.own.id] = grouped.columns[grouped.own.id]
     for name, where in named.items():
-        try:
+        with in_section(where[0]):
             known_columns(where[1], [name], df)
-            found[name] = positive_numbers(df, name, place_of(0, df))
-        except InputError as error:
-            error = error if error.argument else InputError(where[1], f": {error.text}")
-            raise placed(error, where[0]) from None
+            try:
+                found[name] = positive_numbers(df, name, place_of(0, df))
+            except InputError as error:
+                raise InputError(where[1], f": {error.text}") from None
         if where[1] == "in_file" and (below := int((found[name] < 1).sum())):
             raise refused(
                 *where,
@@ -293,6 +286,7 @@ def household_results(study: Study, ready: "Prepared", found: "Found", grouped: 
     return made
 
 
+@in_section("release")
 def read_release(
     study: Study, df: pd.DataFrame, usual: br.Release | None = None
 ) -> br.Release | None:
@@ -300,18 +294,15 @@ def read_release(
     given = study.release
     if given.files is None:
         return None
-    try:
-        return br.Release(
-            datasets=[
-                codes_as_in(df, table, getattr(study.model, "missing_numbers", None) or {})
-                for table in read_releases(given.files, df, **study.data.reading)
-            ],
-            synthesized=given.columns or [],
-            classes=given.classes or ("new" if usual is None else usual.classes),
-            parameters=given.parameters,
-        )
-    except InputError as error:
-        raise placed(error, "release") from None
+    return br.Release(
+        datasets=[
+            codes_as_in(df, table, getattr(study.model, "missing_numbers", None) or {})
+            for table in read_releases(given.files, df, **study.data.reading)
+        ],
+        synthesized=given.columns or [],
+        classes=given.classes or ("new" if usual is None else usual.classes),
+        parameters=given.parameters,
+    )
 
 
 def provenance_of(
@@ -367,7 +358,7 @@ def _attribute(study: Study, ready: Prepared, found: Found, seed: int, how: How)
     evidence = br.attribute_evidence(ready.fit, ready.release, random_seed=seed, **options)
     of: Any = evidence
     if earlier:
-        with _of_history():
+        with in_section("history"):
             of = given_history(earlier, evidence, prior=prior, **of_waves)
     risk = with_groups(of if earlier else evidence.risk(prior), by, df, gain)
     loss_of = br.privacy_loss(of) if wants_loss else None
@@ -378,22 +369,13 @@ def earlier_evidence(study: Study, fit: Any) -> tuple[list[br.AttributeEvidence]
     """What ``[history]`` names, checked against the table before anything is sampled; and how."""
     if study.history is None:
         return [], {}
-    with _of_history():
+    with in_section("history"):
         earlier, how = (
             [br.open_evidence(path) for path in study.history.evidence],
             study.history.how(),
         )
         check_earlier(earlier, fit.microdata, **how)
     return earlier, how
-
-
-@contextmanager
-def _of_history() -> Iterator[None]:
-    """Errors are of the key that names the earlier evidence."""
-    try:
-        yield
-    except InputError as error:
-        raise placed(error, "history") from None
 
 
 def _identification(study: Study, ready: Prepared, found: Found, seed: int, how: How) -> Found:

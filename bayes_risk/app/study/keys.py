@@ -6,6 +6,7 @@ import re
 import shlex
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from inspect import signature
@@ -318,7 +319,7 @@ class Keys(Surface):
         section, key = self._place(error.argument) if error.argument else (self.section, self.key)
         line = _line(self.lines, section, key) if key else ""
         study = "the study " if error.text.startswith(("has ", "needs ")) else ""
-        named = not error.argument and error.text.startswith("`")  # a key, with its own section
+        named = not error.argument and self.text(error.text).startswith("[")  # and its section
         return line + (f"[{section}] " * (not named) if section else study)
 
 
@@ -334,6 +335,15 @@ def placed(error: InputError, section: str = "", lines: Sequence[str] = ()) -> I
     known = error.surface if isinstance(error.surface, Keys) else Keys()
     error.surface = Keys(section or known.section, known.key, tuple(lines) or known.lines)
     return error
+
+
+@contextmanager
+def in_section(section: str) -> Iterator[None]:
+    """Errors of this block are of a section, unless they name their own."""
+    try:
+        yield
+    except InputError as error:
+        raise placed(error, getattr(error.surface, "section", "") or section) from None
 
 
 def problems(
