@@ -10,7 +10,7 @@ from scipy.stats import binom
 import bayes_risk as br
 from bayes_risk.release.links import links
 from bayes_risk.release.links_result import LEVEL
-from bayes_risk.reporting.verdicts.reasons import _matches
+from bayes_risk.reporting.verdicts.matches import unique_matches
 from bayes_risk.reporting.verdicts.verdict import judge
 
 WAVES, PERSONS = 5, 120
@@ -139,10 +139,16 @@ def test_true_matches_are_counted_by_person() -> None:
     assert share in measure.sentence
     single = y.assign(pid=np.arange(360))
     by_row, by_person = (
-        list(_matches(br.identification_risk(single, z, corresponds=True, person=person, **how)))
+        list(
+            unique_matches(
+                br.identification_risk(single, z, corresponds=True, person=person, **how)
+            )
+        )
         for person in (None, "pid")
     )
-    assert np.allclose(by_row, by_person, rtol=1e-12)
+    assert [which for which, *_ in by_row] == [which for which, *_ in by_person]
+    one, other = (np.array([of[1:] for of in each]) for each in (by_row, by_person))
+    assert np.allclose(one, other, rtol=1e-12)
 
 
 def constant():
@@ -166,7 +172,7 @@ def test_rows_of_one_person_are_a_correct_match():
     assert "Of 100 persons 50 have such a record (50.0 %)." in risk.sentence()
     assert risk.screen().head == "Identification risk (300 records)"
     assert "300 records of 100 persons" in risk.tables()["measures"].caption
-    (rate, chance, _), *_ = _matches(risk)  # each person is claimed once, not three times
+    (_, rate, chance, _), *_ = unique_matches(risk)  # each person is claimed once, not three times
     assert (rate, chance) == (0.5, pytest.approx(0.01))
     part = br.identification_risk(y, z, person="pid", targets=[0, 1, 200], **how)
     assert part.K.ravel().tolist() == [True, True, False]

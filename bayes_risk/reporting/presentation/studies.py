@@ -57,7 +57,9 @@ def _(comparison: Comparison, risk: str | None = None, utility: str | None = Non
     if len(table) == 1:
         text = f"A single candidate, {front[0]}: no other to compare it with ({words})."
     else:
-        text = f"No candidate is better in both measures ({words}) than: {'; '.join(front)}."
+        text = f"No other candidate is better in both measures ({words}) than: {'; '.join(front)}."
+        if len(front) == len(table):
+            text = f"No candidate is better than another in both measures ({words})."
         if doubt := [str(name) for name in table.index[table["in_doubt"]]]:
             text += f" The errors leave this open for: {'; '.join(doubt)}."
     base = np.array([mean_of(x) for x in comparison.beside[:, :, comparison.measures.index(of[0])]])

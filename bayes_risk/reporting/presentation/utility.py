@@ -102,7 +102,7 @@ def _long(utility: Utility) -> pd.DataFrame:
 def _(utility: Utility) -> str:
     """How well a tree tells the files apart, and the pair worst kept: mean of each file's worst."""
     ratio = number(utility.summary().at["ratio_cart", "value"])
-    text = f"a tree distinguishes the files {ratio} times as well as chance"
+    text = f"the pMSE of a tree is {ratio} times that by chance"
     if not len(utility.pairs):
         return text
     worst, (a, b) = utility.summary().at["pairs_worst_ratio", "value"], utility.pairs.index[0]
@@ -126,8 +126,8 @@ def _(utility: Utility) -> str:
     text = f"A tree cannot distinguish {which} from the original."
     if ratio > 0:
         text = (
-            f"A tree distinguishes {which} from the original {number(ratio)} times as well as a "
-            f"release drawn from the truth (SPECKS {number(specks)}, 0 to 1)."
+            f"The pMSE of a tree that distinguishes {which} from the original is {number(ratio)} "
+            f"times that of a release drawn from the truth (SPECKS {number(specks)}, 0 to 1)."
         )
     if utility.pair_names:
         table = utility.pairs
@@ -135,8 +135,8 @@ def _(utility: Utility) -> str:
         text += (
             f" Worst preserved pair: {a} and {b} (ratio {number(table['ratio'].iloc[0])}"
             f"{', the mean of all files' * (utility.m > 1)}); "
-            f"{int((table['ratio'] > GOOD).sum()):,} of {len(table):,} pairs are above "
-            f"{GOOD:g}, where a release drawn from the truth has 1 on average."
+            f"{int((table['ratio'] > GOOD).sum()):,} of {len(table):,} pairs have a ratio above "
+            f"{GOOD:g}; the mean ratio of a release drawn from the truth is 1."
         )
     if utility.estimate_names:
         overlap = utility.estimates["interval_overlap"]

@@ -73,7 +73,10 @@ CURES = {  # of doubts of verdict and report; settings have one name in study fi
         "ask the producer of the files"
     ),
     "shared": 'parameters = "shared" or "plug-in" of the release, as used for the files',
-    "unbalanced": "classes of the release as used for the files, and their model",
+    "unbalanced": (
+        'targets = "all", or a fit with more draws; of files made elsewhere the model and the '
+        "classes that made them"
+    ),
     "model rejected": (
         "only the model that made the files settles these (of synthpop: the models that syn(..., "
         f"models = TRUE) keeps); {OWN_MODEL}"

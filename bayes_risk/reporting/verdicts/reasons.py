@@ -7,9 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import gammainc
 
-from bayes_risk._core.arrays import Flags, Ints
 from bayes_risk._core.formats import begun, counted, number, percent
 from bayes_risk.data.measures import IDENTIFICATION, MEASURES
 from bayes_risk.matching.households import HouseholdMatching
@@ -44,6 +42,7 @@ from .doubts import (
     standard_errors,
 )
 from .groups import MATCHED_GROUPS, OF_GROUPS, on_groups, on_matched_groups
+from .matches import of_persons, unique_matches
 from .reason import (
     GAINED,
     NOT_JUDGED,
@@ -251,12 +250,12 @@ def _identification(risk: Matching, case: Case) -> Iterator[Reason]:
         else:
             yield no_objection(MATCHES, text)
         return
-    rate, by_chance, p = max(_matches(risk), key=lambda found: found[0] - found[1])
+    which, rate, by_chance, p = max(unique_matches(risk), key=lambda found: found[1] - found[2])
     alone, n, limit = risk.baseline_true_matches, risk.n, case.limits.true_match_rate
     text = f"An intruder matches {percent(rate)} of the {n:,} records uniquely and correctly"
     if isinstance(risk, IdentificationRisk) and risk.person is not None:
         n = risk.n_persons
-        alone = None if alone is None else int(_of_persons(risk, risk.baseline == 1).sum())
+        alone = None if alone is None else int(of_persons(risk, risk.baseline == 1).sum())
         text = f"An intruder matches a record of {percent(rate)} of the {n:,} persons uniquely and "
         text += "correctly"
     kept = f". The unsynthesised keys alone match {percent(alone / n)}" if alone else ""
@@ -267,49 +266,12 @@ def _identification(risk: Matching, case: Case) -> Iterator[Reason]:
     found = compared_with_limit(MATCHES, (excess, 0.0), limit + ROUNDING, text)
     without = percent(alone / n) if alone is not None else percent(by_chance)
     beyond = f"{percent(limit)} + {percent(by_chance)} by chance" if more else percent(limit)
-    figures = Figures("Records matched uniquely and correctly", percent(rate), without, beyond)
+    what = "Records matched uniquely and correctly" + which
+    figures = Figures(what, percent(rate), without, beyond)
     found = replace(found, figures=figures, of_allowed=multiple(limit, excess))
     yield replace(found, cure="keys") if min(rate, (alone or 0) / n) > limit else found
     if isinstance(risk, IdentificationRisk):
         yield from of_matching(risk)
-
-
-def _matches(risk: Matching) -> Iterator[tuple[float, float, float]]:
-    """Share of persons with unique true matches, pooled and by file; by chance; its probability.
-
-    Of several records with the same unsynthesised keys each may be the one row that matches. Who is
-    alone with these keys is found for certain, and counts. Of a person's records any may be.
-    """
-    if not isinstance(risk, IdentificationRisk):
-        for rate in risk.summary()["true_match_rate"].dropna():
-            yield float(rate), 0.0, 0.0
-        return
-    who = _places(risk)
-    for one, true in ((risk.pooled_one, risk.pooled_K), *zip(risk.one.T, risk.K.T, strict=True)):
-        chance, found = risk.baseline * (one >= 0), _of_persons(risk, true)
-        several = ~_of_persons(risk, chance == 1)
-        none = np.ones(len(found))
-        # of several records by which one person is claimed, the likeliest: it is one decision
-        order = np.lexsort((-chance, one, who))
-        claims = np.column_stack([who, one])[order]
-        each = order[np.append(True, (claims[1:] != claims[:-1]).any(axis=1))]
-        np.multiply.at(none, who[each], 1 - chance[each])
-        expected = float((1 - none)[several].sum())
-        k = (found & several).sum()  # of so many or more, Poisson
-        p = float(gammainc(k, expected)) if k else 1.0
-        yield float(found.mean()), expected / len(found), p
-
-
-def _of_persons(risk: IdentificationRisk, flags: Flags) -> Flags:
-    """Persons of whom some record is marked; where none are named, the records."""
-    return np.bincount(_places(risk), flags) > 0
-
-
-def _places(risk: IdentificationRisk) -> Ints:
-    """Of each record its person, numbered from 0 among those looked for."""
-    if risk.person is None:
-        return np.arange(risk.n)
-    return np.asarray(np.unique(risk.person, return_inverse=True)[1])
 
 
 def _households(found: HouseholdMatching, case: Case) -> Iterator[Reason]:
