@@ -23,7 +23,7 @@ from bayes_risk.data.variables import FEW, check_cells, is_numeric
 from .alike import coded_as_in, like_original
 from .persons import persons_of, persons_of_file, why_person
 from .release import EncodedRelease, Release, read_rows
-from .top_coding import cut_ends, cut_off
+from .top_coding import FEWEST, cut_ends, cut_off
 
 
 @runtime_checkable
@@ -47,8 +47,8 @@ class Tables:
     i is record i; ``made``, ``replaced`` (n,), ``categories``: columns and records that the release
     says were synthesised, columns known to be categories (None: not said); ``left_out``: columns
     that could not be compared so far, and why; ``notes``: how values were read that have another
-    form; ``persons``: each table's rows by the column ``person``; without: empty; ``cuts``: what
-    the files cut off of keys, in words, and whether that is certain.
+    form; ``persons``: each table's rows by the column ``person``; without: empty; ``keys``: columns
+    that were compared as keys; ``cuts``: what files cut off of them, in words, and whether surely.
     """
 
     index: pd.Index
@@ -184,7 +184,7 @@ class Tables:
         missing = missing_code(pd.Series(np.repeat(found.values, own)))
         ends = cut_ends(found.values, [own, *files], missing)
         most = [end._replace(beyond=end.most, certain=True) for end in ends]
-        ends = most if self._is_kept(cut_off(found, self.m, most)) else ends
+        ends = most if self._is_kept(found, cut_off(found, self.m, most)) else ends
         certain = [end for end in ends if end.certain]
         words = {f"{name} is {e.words}": e.certain for e in ends if e.certain or e.possible}
         for count, place in zip(files, self.places[1:], strict=False):
@@ -199,11 +199,15 @@ class Tables:
             cut = cut._replace(apart=coded(name, rest, self.places).apart)
         return cut
 
-    def _is_kept(self, column: Coded) -> bool:
-        """Whether all records that were not replaced have the original's codes."""
+    def _is_kept(self, column: Coded, cut: Coded) -> bool:
+        """Whether records that were not replaced have the original's codes if it is cut off."""
+        if not self.corresponds.all():
+            return False
         rows = slice(None) if self.replaced is None else ~self.replaced
-        y, *files = (part[rows] for part in column.codes[: self.m + 1])
-        return bool(self.corresponds.all()) and all(np.array_equal(z, y) for z in files)
+        own, y, *files = (c[rows] for c in (column.codes[0], *cut.codes[: self.m + 1]))
+        at = [(y == k) & (own != column.codes[1][rows]) for k in range(column.size, cut.size)]
+        shown = all(moved.any() and (y == y[moved.argmax()]).sum() >= FEWEST for moved in at)
+        return shown and all(np.array_equal(z, y) for z in files)
 
     def _columns(self, name: str) -> list[pd.Series]:
         """A column of all frames; what a release did not synthesise and leaves out is kept."""

@@ -191,3 +191,16 @@ def test_a_key_without_values_is_no_cut():
     keys = {"known": [], "synthesized": ["age", "pay"], "radius": {"pay": 0.1}}
     risk = br.identification_risk(DF, FILES[0].assign(pay=np.nan), **keys)
     assert not risk.cuts and risk.no_match.all()
+
+
+@pytest.mark.parametrize(
+    ("replaced", "high", "certain"),
+    [(np.arange(N) % 2 == 0, 85, [True]), (AGE > 80, None, [])],  # the others; none is beyond
+)
+def test_records_that_were_not_replaced_tell_a_cut(replaced, high, certain):
+    drawn = np.where(replaced, np.random.default_rng(1).integers(20, 60, N), AGE)
+    release = br.Release(
+        datasets=[cut(DF.assign(age=drawn), high=high)], synthesized=["age"], records=replaced
+    )
+    found = br.identification_risk(DF, release, known=["region"], synthesized=["age"]).cuts
+    assert [*found.values()] == certain
