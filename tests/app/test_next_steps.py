@@ -317,7 +317,17 @@ def test_unchanged_columns_that_single_out_records_together_have_lines_that_sett
     assert share_unique(kept) <= 0.5 and {"sex", "age"} <= {*kept}
     study["release"] = {"files": ["z.csv", "z.csv"], "columns": ["income"]}
     of_files = next_steps(parse_study(study), table, opinion(Reason(TOGETHER, "inconclusive", "")))
-    assert not of_files or not any(step.lines for step in of_files)
+    assert not any(step.lines for step in of_files)
+
+
+def test_of_files_made_elsewhere_the_step_says_how_coarse(study):
+    """They have no lines of the study: "Make numbers coarser" was all."""
+    table = pd.read_csv(study["data"]["path"])
+    study["release"] = {"files": ["z.csv", "z.csv"], "columns": ["income"]}
+    certain = Reason("certain disclosure", "above your thresholds", "")
+    step, *_ = next_steps(parse_study(study), table, opinion(certain))
+    assert step.change.startswith("Make numbers coarser before the files are made: income to mult")
+    assert not step.lines and re.search(r" multiples of [\d,]+", step.change)
 
 
 def test_levels_of_a_column_that_is_left_out_are_refused_by_name(study):

@@ -263,10 +263,14 @@ def _fewer_unique(
             without[name] = begun("; ".join([*now, f"{text} {percent(limit)} should be{why}"]))
         now = []
     if how:
-        current = _as_they_are(study)
-        how = current | {name: current.get(name, {}) | found for name, found in how.items()}
-        lines = pasted({"data": {"coarsen": how}}) if study.release.files is None else ""
-        yield NextStep("Make numbers coarser", "; ".join(effects), lines)
+        current, change, lines = _as_they_are(study), "Make numbers coarser", ""
+        every = current | {name: current.get(name, {}) | found for name, found in how.items()}
+        if study.release.files is None:
+            lines = pasted({"data": {"coarsen": every}})
+        else:
+            units = (f"{name} to multiples of {number(of['unit'])}" for name, of in how.items())
+            change = f"{change} before the files are made: {', '.join(units)}"
+        yield NextStep(change, "; ".join(effects), lines)
     for name, effect in without.items():
         yield _left_out(study, df, name, effect)
 
