@@ -373,8 +373,8 @@ class CART(Declaration):
     smoothing : {"kde"}, optional
         Numbers are drawn from a Gaussian kernel around the chosen record's value, cut off at the
         smallest and the largest value of the leaf, whole numbers rounded (Reiter 2005): the release
-        then does not show genuine values only. The evidence of such releases is simulated, with an
-        error, unless ``bootstrap="none"``.
+        then does not show genuine values only, and none of 0 where many have it: leave it out for
+        such numbers. The evidence is simulated, with an error, unless ``bootstrap="none"``.
     floor : float, optional
         For files made elsewhere by trees that are gone: the trees are *assumed*, and every value of
         a column has at least this probability in each leaf, also where no record there has it;
