@@ -287,7 +287,8 @@ def _end(result: Any, notes: Sequence[str], console: Console, *trust: str) -> No
     for words in trust:
         console.print(printed(words))
     whole, least = sum(result.seconds.values()), max(0.5, SHOWN_TIME * sum(result.seconds.values()))
-    parts = ", ".join(f"{stage} {s:.0f} s" for stage, s in result.seconds.items() if s >= least)
+    longest = sorted(result.seconds.items(), key=lambda took: -took[1])[:2]  # which a line holds
+    parts = ", ".join(f"{stage} {s:.0f} s" for stage, s in longest if s >= least)
     took = f"Time without the report: {whole:.0f} s{f' ({parts})' if parts else ''}"
     console.print(printed(took), no_wrap=True, overflow="ellipsis")
     folder = result.study.output.folder
