@@ -61,7 +61,7 @@ def test_diagnostics_are_those_of_log_predictives(fit):
 
 def test_truncation_warns_when_it_binds_and_not_otherwise():
     table = simulate(150, (4, 4, 4, 4), 6, seed=42, sharpness=0.1)
-    with pytest.warns(br.TruncationWarning, match="all n_classes=2 classes are occupied"):
+    with pytest.warns(br.TruncationWarning, match="all `n_classes=2` classes are occupied"):
         fit = br.models.DPMPM(n_classes=2).fit(table, draws=50, tune=50, chains=2, random_seed=1)
     assert fit.diagnostics["truncation_binds"]
     fit = br.models.DPMPM(n_classes=25).fit(table, draws=50, tune=50, chains=2, random_seed=1)

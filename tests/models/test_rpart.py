@@ -527,7 +527,7 @@ def test_a_study_takes_the_models(tmp_path):
         (model | {"min_leaf": 3}, "has no key 'min_leaf'; it knows kind, order, models"),
         (
             {"kind": "CART", "order": ["job"], "floor": 0.1},
-            "give bootstrap='none', and no smoothing",
+            'give .model. bootstrap = "none", and no smoothing',
         ),
     ):
         with pytest.raises(br.InputError, match=message):
