@@ -229,9 +229,10 @@ def test_numbers_are_not_written_through_a_link(tmp_path):
 @pytest.mark.check
 def test_a_command_writes_for_its_owner_alone_whatever_the_umask_was(tmp_path):
     people(tmp_path)
+    (tmp_path / "copy.csv").write_bytes((tmp_path / "people.csv").read_bytes())
     code = (
         "import os, sys; os.umask(0); from bayes_risk.app.cli import main; sys.argv = "
-        "['bayes-risk', 'identify', 'people.csv', 'people.csv', '--known', 'age', "
+        "['bayes-risk', 'identify', 'people.csv', 'copy.csv', '--known', 'age', "
         "'--synthesized', 'job', '--json', 'n.json']; main()"
     )
     done = python("-c", code, cwd=tmp_path)

@@ -252,17 +252,17 @@ def test_small_runs_are_told_as_they_go_on(content):
         kind="compare",
         progress=lambda *step: told.append(step),
     )
-    names = [f"trying {n} records of {name}" for name in ("few", "all") for n in (200, 300)]
+    names = [f"trying {n} records of {name}" for name in ("few", "all") for n in (100, 300)]
     assert {step for step, *_ in told} == {*names, "in all"}
     assert all((name, 1, 1) in told for name in names)
     whole = [done for step, done, _ in told if step == "in all"]
     assert whole == sorted(whole) and len({*whole}) > 4 and whole[-1] == 1_000
 
 
-@pytest.mark.parametrize(("m", "draws"), [(3, 20), (80, 80)])
+@pytest.mark.parametrize(("m", "draws"), [(3, 10), (80, 80)])
 def test_small_runs_have_a_draw_for_each_data_set(monkeypatch, m, draws):
     content = {**STUDIES["fair"], "release": STUDIES["fair"]["release"] | {"m": m}}
     sizes = []
     monkeypatch.setattr(costs, "_one", lambda _, df, size, *more: sizes.append(size) or {})
     estimate(parse_study(content))
-    assert sizes == [(60, draws), (200, draws), (600, max(60, m))]
+    assert sizes == [(60, draws), (100, draws), (300, max(30, m))]

@@ -24,7 +24,7 @@ def test_it_warns_on_the_acs_file(shared_data):
     )
     release = fit.synthesize(2, random_seed=2)
     assert np.ptp(fit.log_release(encoded(fit, release)), axis=1).min() > 100
-    with pytest.warns(br.UnreliableWeightsWarning, match='100 of 100 .*use evidence="predictive"'):
+    with pytest.warns(br.UnreliableWeightsWarning, match='100 of 100 .*use .evidence="predictive"'):
         risk = br.attribute_risk(fit, release, targets=100, evidence="importance", random_seed=3)
     assert not risk.reliable.any()
     assert (risk.ess < 10).all()

@@ -228,7 +228,7 @@ def test_a_model_that_offers_none_says_which_does():
 
 @pytest.mark.filterwarnings("ignore::bayes_risk.UnreliableWeightsWarning")
 def test_a_binding_truncation_is_told_and_not_trusted():
-    with pytest.warns(br.TruncationWarning, match="all n_classes=2 classes"):
+    with pytest.warns(br.TruncationWarning, match="all .n_classes=2. classes"):
         fit = br.models.PoissonMixture(n_classes=2).fit(
             TABLE, draws=60, tune=100, chains=2, random_seed=1
         )

@@ -384,7 +384,7 @@ def test_what_a_cure_says_settles_what_it_is_of(scenario):
 
 @pytest.mark.check
 @pytest.mark.filterwarnings("ignore::bayes_risk.UnreliableWeightsWarning")
-@pytest.mark.filterwarnings("ignore:all n_classes=3 classes")
+@pytest.mark.filterwarnings("ignore:all .n_classes=3. classes")
 @pytest.mark.parametrize("scenario", SAMPLED, ids=KEYS.get)
 def test_what_a_cure_says_settles_sampled_numbers(scenario):
     settles(scenario)

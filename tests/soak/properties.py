@@ -50,6 +50,7 @@ def check_flags(risk: br.AttributeRisk, table: pd.DataFrame) -> None:
     doubtful = int((~table["reliable"]).sum())
     assert risk.summary().loc["unreliable", "value"] == doubtful
     said = f"{doubtful} records are marked unreliable" if doubtful else "No record is marked"
+    said = "1 record is marked unreliable" if doubtful == 1 else said
     assert said in risk.sentence() and said in repr(risk)
     values = risk.summary().loc[["mean_probability", "max_probability"]]
     assert np.isfinite(values.to_numpy()).all()
