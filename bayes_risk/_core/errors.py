@@ -4,6 +4,8 @@ Three exceptions and three warnings are all there is. Each docstring names the c
 """
 
 import re
+import sys
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +16,17 @@ FILE = "file"  # attribute of a table: the file that it was read from, as messag
 IN_BACKTICKS = re.compile(r"`([^`\n]+)`")
 ASIDE = re.compile(r" \((?:[^()`]|`[^`\n]+`)+\)")
 
+PACKAGE = __name__.partition(".")[0]
+
 Argument = str | tuple[str, Any]  # a name; of a table its name and the key in it
+
+
+def warn_user(message: str, category: type[Warning]) -> None:
+    """Warn at the line outside the package from which it was called."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith(f"{PACKAGE}."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
 
 
 def of_type(value: Any) -> str:

@@ -156,7 +156,7 @@ class AttributeEvidence(Shown, Saved):
                 f"largest k-hat {risk.khat.max():.2f}, smallest effective number of draws "
                 f"{risk.ess.min():.0f}"
             )
-            warn_of_unreliable(risk.reliable[risk.case], worst, cure, stacklevel=4)
+            warn_of_unreliable(risk.reliable[risk.case], worst, cure)
         factors = risk.factors
         if self.searched is not None and not isinstance(factors, str):
             factors = SEARCHED

@@ -1,6 +1,5 @@
 """From evidence to the intruder's posterior, its Monte Carlo error, and whether to trust it."""
 
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
@@ -12,7 +11,7 @@ from scipy.special import expit
 
 from bayes_risk._core.arrays import Array, Flags, Ints
 from bayes_risk._core.batches import chains_disagree, standard_error, zeros
-from bayes_risk._core.errors import InputError, UnreliableWeightsWarning
+from bayes_risk._core.errors import InputError, UnreliableWeightsWarning, warn_user
 from bayes_risk._core.logspace import log_sum
 from bayes_risk.evidence.evidence import PART, Evidence
 from bayes_risk.evidence.leave_one_out import FEW, Ratio
@@ -58,14 +57,12 @@ def mcse_of_mean(risk: Any, of: Any = slice(None)) -> float:
     return float(standard_error(means, few=risk.few_chains)[0])
 
 
-def warn_of_unreliable(
-    reliable: Flags, worst: str, cure: str, *, what: str = "records", stacklevel: int = 3
-) -> None:
+def warn_of_unreliable(reliable: Flags, worst: str, cure: str, *, what: str = "records") -> None:
     """Say how many numbers are not reliable, (n,), if any, how bad they are, and what to do."""
     doubtful = int((~reliable).sum())
     if doubtful:
         message = f"{doubtful} of {len(reliable)} {what} are unreliable ({worst}); {cure}"
-        warnings.warn(message, UnreliableWeightsWarning, stacklevel=stacklevel)
+        warn_user(message, UnreliableWeightsWarning)
 
 
 def filled(parts: Iterable[tuple[slice, Sequence[Array]]], U: int) -> list[Array]:

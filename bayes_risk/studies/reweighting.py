@@ -35,7 +35,6 @@ u = 1 + w x*'V_- x*, e* = y* - x*'m_-.
 """
 
 import inspect
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -47,7 +46,7 @@ from scipy.special import ndtri, stdtrit
 from bayes_risk._core.arguments import check_options, taken
 from bayes_risk._core.arrays import Array
 from bayes_risk._core.checkpoint import within
-from bayes_risk._core.errors import DisplacedRiskWarning, InputError, of_type
+from bayes_risk._core.errors import DisplacedRiskWarning, InputError, of_type, warn_user
 from bayes_risk._core.formats import number
 from bayes_risk._core.progress import ProgressOption, shows_progress
 from bayes_risk._core.validate import in_range, whole_number
@@ -405,7 +404,7 @@ def reweight(
         seed_entropy=str(rng.bit_generator.seed_seq.entropy),  # type: ignore[attr-defined]
     )
     if result.risk_rose:
-        warnings.warn(result.moderate_in_words(), DisplacedRiskWarning, stacklevel=2)
+        warn_user(result.moderate_in_words(), DisplacedRiskWarning)
     return result
 
 

@@ -4,6 +4,7 @@ import inspect
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import bayes_risk as br
@@ -140,3 +141,18 @@ def test_an_error_is_worded_by_its_surface(said, python, study, command):
         again = pickle.loads(pickle.dumps(error))
         assert words in str(error) == str(again)
         assert (again.argument, again.text) == (error.argument, said[-1])
+
+
+def test_warnings_point_at_the_line_of_the_user():
+    """Those of audits stood at a line of the package, behind its own functions."""
+    rng = np.random.default_rng(1)
+    df = pd.DataFrame({c: rng.choice(list("abc"), 40) for c in "gh"})
+    with pytest.warns(br.TruncationWarning) as truncated:
+        fit = br.models.DPMPM(n_classes=2).fit(df, draws=10, tune=5, chains=2, random_seed=1)
+    release = fit.synthesize(m=1, random_seed=1)
+    with pytest.warns(br.UnreliableWeightsWarning) as unreliable:
+        kept = br.attribute_evidence(fit, release, evidence="importance", random_seed=1)
+        kept.risk()
+        br.attribute_risk(fit, release, evidence="importance", random_seed=1)
+    found = [w for w in (*truncated, *unreliable) if w.category.__module__.startswith("bayes_risk")]
+    assert len(found) >= 3 and {w.filename for w in found} == {__file__}

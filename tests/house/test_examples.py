@@ -136,6 +136,15 @@ def test_structural_zeros(capsys):
 
 
 @pytest.mark.filterwarnings(*DOUBT)
+def test_households(capsys):
+    table, matched = main_of("households.py")(n=80, draws=10, targets=8, refit_budget=0)
+    p, prior = table["P(truth), mean"], table["without the release"]
+    assert list(table.index) == ["all but the target", "composition", "unknown"]
+    assert (0 < p).all() and (p < 1).all() and prior["all but the target"] > prior["unknown"]
+    assert len(matched.members) == 80 and "An intruder who knows" in capsys.readouterr().out
+
+
+@pytest.mark.filterwarnings(*DOUBT)
 def test_membership(capsys):
     options = {"size": 150, "draws": 40, "places": 20, "comparisons": 10, "alternatives": 5}
     found, asked = main_of("membership.py")(**options, n_jobs=1)
@@ -296,6 +305,7 @@ def test_every_example_is_run_here():
         "full_table_acs.py",
         "reweighting.py",
         "membership.py",
+        "households.py",
         "structural_zeros.py",
         "write_trees.R",  # shown on the page about trees
     }

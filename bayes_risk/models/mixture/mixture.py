@@ -11,7 +11,6 @@ pi_k = V_k prod_{l<k} (1 - V_l),  V_k ~ Beta(1, alpha),  V_K = 1,  alpha ~ Gamma
 Murray & Reiter (2016) without the hierarchy of classes.
 """
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +21,7 @@ import pandas as pd
 
 from bayes_risk._compat import add_group
 from bayes_risk._core.arrays import Array, Flags
-from bayes_risk._core.errors import InputError, TruncationWarning
+from bayes_risk._core.errors import InputError, TruncationWarning, warn_user
 from bayes_risk._core.progress import ProgressOption, shows_progress
 from bayes_risk._core.validate import known_columns, one_of, positive, positives, whole_number
 from bayes_risk.data.microdata import Microdata, Number, checked_table
@@ -131,12 +130,11 @@ def truncation_binds(full: float, K: int, given: str = "") -> bool:
     """Whether all of several classes are occupied in too large a share of draws; warns."""
     if K == 1 or full <= SOMETIMES:
         return False
-    warnings.warn(
+    warn_user(
         f"all `n_classes={K}` classes are occupied in {100 * full:.0f} % of draws{given}: the "
         "truncation binds, and values far from all classes are thought impossible; fit again with "
         "more classes",
         TruncationWarning,
-        stacklevel=5,
     )
     return True
 
