@@ -20,6 +20,7 @@ from bayes_risk._core.arrays import Ints
 from bayes_risk._core.errors import InputError
 from bayes_risk._core.formats import (
     NONE,
+    PLUS_MINUS,
     at_most,
     begun,
     ends_in_words,
@@ -119,6 +120,8 @@ def with_error(column: str, mcse: str, beside: str = " ({})", *, share: bool = F
 
     def cell(row: Any) -> str:
         errors = error(float(row[mcse]), float(row[column]), share=share)
+        bare = errors.startswith("<") and "(" not in beside  # a < b would be another statement
+        errors = f"{PLUS_MINUS} {errors}" if bare else errors
         return number(float(row[column])) + beside.format(errors) * (errors not in ("0", NONE))
 
     return cell
