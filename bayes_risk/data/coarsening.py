@@ -28,8 +28,9 @@ def coarsened(
 ) -> pd.Series:
     """The multiples of ``unit`` nearest to numbers that were cut off at ``least`` and ``most``.
 
-    Missing values stay, and so do numbers to ``keep``, which no other becomes: with 0 among them
-    small amounts are one unit. Whole numbers stay whole where the unit and both ends are.
+    Missing values stay, and so do numbers to ``keep``. What would become one of them is the next
+    multiple on its own side, within the ends: with 0 among them small amounts are one unit. Whole
+    numbers stay whole where the unit and both ends are.
 
     Raises
     ------
@@ -74,7 +75,7 @@ def proposed(column: pd.Series, keep: Sequence[float] = (), alone: float = 0.01)
     The least unit, and the least number of cut values, with which at most so many records are
     ``alone`` with their value, as a share of all.
     """
-    if (column == 0).sum() > NONE * len(column):
+    if 0 not in keep and (column == 0).sum() > NONE * len(column):
         keep = [*keep, 0.0]  # nothing is no small amount
     numbers = column[column.notna() & ~column.isin([*keep])].astype(float)
     few = numbers.nunique() <= MOST_DISTINCT

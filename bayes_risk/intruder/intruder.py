@@ -221,7 +221,10 @@ class Intruder(Shown):
             return np.full(n, self.kind == "all-but-target")
         given, mask = self.knows_records, np.zeros(n, dtype=bool)
         if isinstance(given, float):
-            rows = rng.permutation(n)[: round(given * n)]
+            if not (count := round(given * n)):
+                cure = '; give "none", or a larger share'
+                raise InputError("knows_records", given, f"of {n:,} records is none{cure}")
+            rows = rng.permutation(n)[:count]
         else:
             rows = rows_named(given, index, "knows_records")
         mask[rows] = True

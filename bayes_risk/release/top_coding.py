@@ -92,11 +92,6 @@ def cut_off(found: Coded, m: int, ends: Sequence[CutEnd]) -> Coded:
     return found._replace(codes=tuple(parts), size=len(values), values=values)
 
 
-def _chance(z: Ints, y: Ints, share: float) -> Array:
-    """Chance of so many of a file's records, and more, at a value that the original has y times."""
-    return np.asarray(bdtrc(z - 1.0, y + z, share))
-
-
 def _chances(Y: Ints, z: Ints, h: int, share: float, start: int) -> tuple[float, bool]:
     """Chance of a file's heap and its empty tail; whether no other value is nearly as heavy.
 

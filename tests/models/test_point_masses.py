@@ -145,5 +145,8 @@ def test_who_knows_no_record_has_no_scale_for_numbers():
     release, nobody = fit.synthesize(m=1, random_seed=2), br.Intruder(knows_records="none")
     with pytest.raises(br.InputError, match="give each number a grid"):
         br.attribute_risk(fit, release, intruder=nobody, guesses="predictive", targets=3)
+    hardly = br.Intruder(knows_records=0.001)
+    with pytest.raises(br.InputError, match='0.001 of 120 records is none; give "none"'):
+        br.attribute_risk(fit, release, intruder=hardly, guesses={"amount": "levels"}, targets=3)
     risk = br.attribute_risk(fit, release, intruder=nobody, guesses={"amount": "levels"}, targets=3)
     assert np.isfinite(risk.log_probability).any()

@@ -56,10 +56,12 @@ def log_predicted(
 
     Where guesses are held values, the density of those that few records share sums to one.
     """
+    if not len(shared.values):
+        return log_kernel_density(points, values, weights, spread)
     own = weights * ~np.isin(values, shared.values)
     parts = [log_kernel_density(points, values, own, spread) + np.log(own.sum(axis=1) + 1.0)]
     of_all: Array | float = 0.0
-    if len(shared.values) and shared.held is not None and len(shared.held):
+    if shared.held is not None and len(shared.held):
         mean = Spread(spread.mean[:1], spread.sd[:1])
         of_all = log_sum(log_kernel_density(shared.held, values, own.mean(axis=0)[None], mean))
     with np.errstate(divide="ignore"):
